@@ -1,0 +1,8 @@
+// Package identity says who is asking: owners, principals and their API keys.
+// It never says what they may do with an agent; that is the registry's allow
+// list today.
+//
+// Invariants: every principal has an owner and an environment; a key's secret
+// is shown once, when it is made, and only its SHA-256 is kept; a revoked or
+// expired key identifies nobody from that moment on.
+package identity
