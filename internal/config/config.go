@@ -3,6 +3,8 @@ package config
 import (
 	"net/netip"
 	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
 )
 
 // Config is the whole configuration of one process. Load is the way to get one
@@ -16,7 +18,7 @@ type Config struct {
 	Data          string // absolute after Load
 	Store         string // empty: SQLite in Data
 	Durability    Durability
-	Environment   Environment
+	Environment   parley.Environment
 	MasterKey     Secret // zero: the key file in Data
 	Cards         CardAccess
 
@@ -57,9 +59,9 @@ type CORS struct {
 
 // Auth says who may call without a credential and how failures are slowed.
 type Auth struct {
-	Anonymous         []string // agent names
-	FailuresPerMinute int      // per client address, sustained
-	FailureBurst      int      // per client address, at once
+	Anonymous         []parley.AgentName
+	FailuresPerMinute int // per client address, sustained
+	FailureBurst      int // per client address, at once
 }
 
 // A2A holds choices where the protocol leaves room.
@@ -139,18 +141,6 @@ const (
 	DurabilityRelaxed Durability = "relaxed" // with the next batch; a crash may lose the last milliseconds
 )
 
-// Environment is the stage this process serves. It is part of every identity:
-// nothing learnt in one environment counts in another.
-type Environment string
-
-// The environments.
-const (
-	EnvironmentDev     Environment = "dev"
-	EnvironmentTest    Environment = "test"
-	EnvironmentStaging Environment = "staging"
-	EnvironmentProd    Environment = "prod"
-)
-
 // CardAccess says who may read the well-known agent cards.
 type CardAccess string
 
@@ -190,7 +180,7 @@ func Default() *Config {
 		Listen:      "127.0.0.1:7400",
 		OpsListen:   "127.0.0.1:7402",
 		Durability:  DurabilityStrict,
-		Environment: EnvironmentDev,
+		Environment: parley.Dev,
 		Cards:       CardsPublic,
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
+)
 
 // key is one line of the configuration: where it stands in the file, the field
 // it sets, and what a reader must know about it.
@@ -35,7 +39,7 @@ func (c *Config) processKeys() []key {
 		{"data", path(&c.Data, "$XDG_DATA_HOME/parley"), "data", "Folder of the store, keys and the local socket. Without XDG_DATA_HOME: `~/.local/share/parley`."},
 		{"store", text(&c.Store, "store"), "store", "Where state is kept. Empty: SQLite in `data`, which is the only store so far."},
 		{"durability", choice(&c.Durability, DurabilityStrict, DurabilityRelaxed), "durability", "`strict`: a call is on disk before it has effects. `relaxed`: with the next batch, so a crash may lose the last milliseconds."},
-		{"environment", choice(&c.Environment, EnvironmentDev, EnvironmentTest, EnvironmentStaging, EnvironmentProd), "environment", "The stage this process serves. Part of every identity."},
+		{"environment", choice(&c.Environment, parley.Environments...), "environment", "The stage this process serves. Part of every identity."},
 		{"master_key", &secretValue{p: &c.MasterKey}, "", "The key under which stored secrets are sealed. Empty: the file `master.key` in `data`, made at the first start."},
 		{"cards", choice(&c.Cards, CardsPublic, CardsAuthenticated), "", "Who may read well-known agent cards."},
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
+
+	"github.com/parley-mesh/parley/internal/parley"
 )
 
 // testEnv is what a process always has; tests add to it.
@@ -140,7 +142,7 @@ watch:
 	if diff := cmp.Diff([]string{"https://console.example.org"}, c.CORS.Origins); diff != "" {
 		t.Errorf("cors.origins (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"greeter"}, c.Auth.Anonymous); diff != "" {
+	if diff := cmp.Diff([]parley.AgentName{"greeter"}, c.Auth.Anonymous); diff != "" {
 		t.Errorf("auth.anonymous (-want +got):\n%s", diff)
 	}
 	if c.Limits.RequestBody != 64*KiB || c.Limits.CallDeadline != 90*time.Minute || c.Limits.JSONDepth != 32 {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/parley-mesh/parley/internal/parley"
 )
 
 // cloudHost is the publicly numbered address at which a large cloud platform's
@@ -17,7 +19,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 // without being listed in network.allow: the process is reachable from this
 // machine only and serves development.
 func (c *Config) LoopbackIncluded() bool {
-	return c.Environment == EnvironmentDev && isLoopback(c.Listen)
+	return c.Environment == parley.Dev && isLoopback(c.Listen)
 }
 
 // AllowedNetworks returns the private ranges in which agents may live:

@@ -6,10 +6,11 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
 )
 
 // value is a typed pointer into a Config: it reads text into the field, prints
@@ -258,32 +259,38 @@ func (v *sizeValue) text() string { return v.p.String() }
 func (v *sizeValue) kind() string { return fmt.Sprintf("size, %s to %s", v.min, v.max) }
 
 // stringsValue is a list whose elements are checked, and rewritten, one by one.
-type stringsValue struct {
-	p     *[]string
+type stringsValue[T ~string] struct {
+	p     *[]T
 	name  string
 	check func(element string) (string, error)
 }
 
-func list(p *[]string, name string, check func(string) (string, error)) value {
-	return &stringsValue{p, name, check}
+func list[T ~string](p *[]T, name string, check func(string) (string, error)) value {
+	return &stringsValue[T]{p, name, check}
 }
 
-func (v *stringsValue) set(text, _ string) error { return v.setList(splitList(text)) }
-func (v *stringsValue) setList(elements []string) error {
-	checked := make([]string, 0, len(elements))
+func (v *stringsValue[T]) set(text, _ string) error { return v.setList(splitList(text)) }
+func (v *stringsValue[T]) setList(elements []string) error {
+	checked := make([]T, 0, len(elements))
 	for _, element := range elements {
 		c, err := v.check(element)
 		if err != nil {
 			return err
 		}
-		checked = append(checked, c)
+		checked = append(checked, T(c))
 	}
 	*v.p = checked
 	return nil
 }
-func (v *stringsValue) elements() []string { return *v.p }
-func (v *stringsValue) text() string       { return strings.Join(*v.p, ",") }
-func (v *stringsValue) kind() string       { return "list of " + v.name + "s" }
+func (v *stringsValue[T]) elements() []string {
+	texts := make([]string, len(*v.p))
+	for i, element := range *v.p {
+		texts[i] = string(element)
+	}
+	return texts
+}
+func (v *stringsValue[T]) text() string { return strings.Join(v.elements(), ",") }
+func (v *stringsValue[T]) kind() string { return "list of " + v.name + "s" }
 
 func splitList(text string) []string {
 	if strings.TrimSpace(text) == "" {
@@ -308,13 +315,8 @@ func checkOrigin(element string) (string, error) {
 	return strings.ToLower(element), nil
 }
 
-var agentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
-
 func checkAgentName(element string) (string, error) {
-	if !agentName.MatchString(element) {
-		return "", fmt.Errorf("%q is not an agent's name: write a lower case letter, then letters, digits and hyphens, 63 at most", element)
-	}
-	return element, nil
+	return element, parley.CheckName("agent", element)
 }
 
 // prefixesValue is a list of address ranges.
