@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -46,18 +47,20 @@ type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
-	Client   *a2a.Client
-	Server   a2a.ServerOptions
-	Calls    *telemetry.Calls
-	Tracer   trace.Tracer
-	Log      *slog.Logger
-	Now      func() time.Time
+	Client   a2a.Client // its limits; the transport is each agent's own
+	// Transport gives the connection pool towards one agent.
+	Transport func(agent parley.AgentName) http.RoundTripper
+	Server    a2a.ServerOptions
+	Calls     *telemetry.Calls
+	Tracer    trace.Tracer
+	Log       *slog.Logger
+	Now       func() time.Time
 
 	// Environment is the mesh's own; anonymous callers are in it.
 	Environment parley.Environment
-	// PublicURL gives the address under which a caller reached the mesh, with
-	// no trailing slash; cards print it.
-	PublicURL func(r *http.Request) string
+	// PublicURL is the address under which callers reach the mesh, without a
+	// trailing slash; cards print it.
+	PublicURL string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
 	// CardsNeedCredential closes the well-known cards to callers without one.
@@ -78,11 +81,15 @@ type Gateway struct {
 	open      *openCalls
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
+	cards     cards
+
+	lostMu    sync.Mutex
+	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
 }
 
 // New makes a gateway. Its Run must run for as long as it serves.
 func New(o Options) *Gateway {
-	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}}
+	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}, lostTasks: map[call.TaskKey]int{}, cards: cards{by: map[parley.AgentName]rewritten{}}}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
 	}
@@ -105,6 +112,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	g.watch.run(ctx)
 	return nil
+}
+
+// client is the A2A client towards one agent.
+func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
+	c := g.Client
+	c.Transport = g.Transport(agent)
+	return &c
 }
 
 // Watched is how many tasks are watched now.

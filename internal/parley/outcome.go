@@ -1,5 +1,7 @@
 package parley
 
+import "strconv"
+
 // Outcome is how a call ended: a closed set, used alike by records, metrics,
 // retries and trust.
 type Outcome string
@@ -132,10 +134,19 @@ func Judge(s Shape) Verdict {
 	return verdicts[ShapeNonsense]
 }
 
+// JudgeRPC sorts a JSON-RPC error code that came without a reason the protocol
+// defines. A code without a row of its own is an error of the agent.
+func JudgeRPC(code int) Verdict {
+	if v, ok := verdicts[Shape("rpc_"+strconv.Itoa(code))]; ok {
+		return v
+	}
+	return Verdict{OutcomeAgentError, false}
+}
+
 // JudgeHTTP sorts an HTTP status that carried no protocol error of its own.
 // Statuses without a row of their own follow their class of hundred.
 func JudgeHTTP(status int) Verdict {
-	if v, ok := verdicts[Shape(httpShape(status))]; ok {
+	if v, ok := verdicts[Shape("http_"+strconv.Itoa(status))]; ok {
 		return v
 	}
 	switch {
@@ -145,12 +156,4 @@ func JudgeHTTP(status int) Verdict {
 		return verdicts["http_400"]
 	}
 	return verdicts[ShapeNonsense]
-}
-
-func httpShape(status int) string {
-	const digits = "0123456789"
-	if status < 100 || status > 999 {
-		return ""
-	}
-	return "http_" + string([]byte{digits[status/100], digits[status/10%10], digits[status%10]})
 }
