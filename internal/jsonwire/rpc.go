@@ -230,8 +230,8 @@ type Answer struct {
 var errorObjectShape = sync.OnceValue(ShapeOf[ErrorObject])
 
 // ParseAnswer reads one JSON-RPC response in one pass and checks its result
-// against result; with a nil shape any value will do. "result": null counts as a
-// result, "error": null as absent.
+// against result; with a nil shape any value will do, or none, which reads as
+// null. "result": null counts as a result, "error": null as absent.
 func ParseAnswer(body []byte, result *Shape, opt CheckOptions) (Answer, []*Error) {
 	if e := opt.Limits.check(body); e != nil {
 		return Answer{}, []*Error{e}
@@ -266,6 +266,8 @@ func ParseAnswer(body []byte, result *Shape, opt CheckOptions) (Answer, []*Error
 	case len(c.problems) > 0:
 	case version != "2.0":
 		c.add(KindValue, "/jsonrpc", `must be "2.0"`, "")
+	case a.Result == nil && a.Error == nil && result == nil:
+		a.Result = jsontext.Value("null")
 	case a.Result == nil && a.Error == nil:
 		c.add(KindValue, "", "a response has a result or an error, this has neither", "")
 	case a.Result != nil && a.Error != nil:
