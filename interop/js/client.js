@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { ClientFactory, ClientFactoryOptions } from '@a2a-js/sdk/client';
 
 import { Recorder } from './record.js';
-import { scenarios } from './scenarios.js';
+import { sayOne, scenarios } from './scenarios.js';
 
 // Ends a scenario that got stuck.
 const SCENARIO_TIMEOUT_MS = 30_000;
@@ -18,6 +18,8 @@ const { values: options } = parseArgs({
     key: { type: 'string', default: process.env.PARLEY_KEY ?? '' }, // API key, sent as a bearer token
     binding: { type: 'string', default: '' }, // JSONRPC or HTTP+JSON; what the card lists first if empty
     scenario: { type: 'string', default: 'all' }, // comma-separated names, or all
+    say: { type: 'string', default: '' }, // send this one message instead of playing scenarios
+    stream: { type: 'boolean', default: false }, // stream the answer to --say
   },
 });
 
@@ -38,17 +40,26 @@ function withKey(key) {
 }
 // docs: end
 
+// play runs one scenario and prints its document.
+async function play(client, name, scenario) {
+  const recorder = new Recorder(name);
+  const call = { ...withKey(options.key), signal: AbortSignal.timeout(SCENARIO_TIMEOUT_MS) };
+  await scenario(client, call, recorder);
+  console.log(JSON.stringify(recorder.document));
+}
+
 async function main() {
   const client = await connect(options.url, options.binding);
+  if (options.say) {
+    await play(client, 'say', sayOne(options.say, options.stream));
+    return;
+  }
   const names = options.scenario === 'all' ? Object.keys(scenarios) : options.scenario.split(',');
   for (const name of names) {
     if (!scenarios[name]) {
       throw new Error(`--scenario: "${name}" is none of ${Object.keys(scenarios).join(', ')}`);
     }
-    const recorder = new Recorder(name);
-    const call = { ...withKey(options.key), signal: AbortSignal.timeout(SCENARIO_TIMEOUT_MS) };
-    await scenarios[name](client, call, recorder);
-    console.log(JSON.stringify(recorder.document));
+    await play(client, name, scenarios[name]);
   }
 }
 

@@ -122,7 +122,10 @@ export class Recorder {
 
 function toJSON(value) {
   if (value.payload) return StreamResponse.toJSON(value);
-  if (value.tasks) return ListTasksResponse.toJSON(value);
+  if (value.tasks) {
+    // The members that the protocol always wants, also when empty.
+    return { tasks: [], nextPageToken: '', pageSize: 0, totalSize: 0, ...ListTasksResponse.toJSON(value) };
+  }
   if (value.status) return StreamResponse.toJSON({ payload: { $case: 'task', value } });
   if (value.messageId) return StreamResponse.toJSON({ payload: { $case: 'message', value } });
   return value;

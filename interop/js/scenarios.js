@@ -32,6 +32,14 @@ function decorated(words) {
   return say(words, { extensions: [UNKNOWN_EXTENSION], metadata }, { metadata: { reference: 'order-1' } });
 }
 
+/** sayOne is the scenario of a single message. */
+export function sayOne(words, streamed) {
+  return (client, call, r) =>
+    streamed
+      ? r.stream('say', client.sendMessageStream(say(words), call))
+      : r.answer('say', () => client.sendMessage(say(words), call));
+}
+
 async function send(client, call, r) {
   const mixed = { a: [1, 2.5, null, 'ü'], empty: {} };
   for (const request of [

@@ -20,43 +20,56 @@ import (
 // scenarioTimeout ends a scenario that got stuck.
 const scenarioTimeout = 30 * time.Second
 
+type options struct {
+	base, key, binding, scenario, say string
+	stream                            bool
+}
+
 func main() {
-	var (
-		base     = flag.String("url", "", "base address of the agent, with a trailing slash")
-		key      = flag.String("key", os.Getenv("PARLEY_KEY"), "API key, sent as a bearer token")
-		binding  = flag.String("binding", "", "JSONRPC or HTTP+JSON; what the card lists first if empty")
-		scenario = flag.String("scenario", "all", "comma-separated names, or all")
-	)
+	var o options
+	flag.StringVar(&o.base, "url", "", "base address of the agent, with a trailing slash")
+	flag.StringVar(&o.key, "key", os.Getenv("PARLEY_KEY"), "API key, sent as a bearer token")
+	flag.StringVar(&o.binding, "binding", "", "JSONRPC or HTTP+JSON; what the card lists first if empty")
+	flag.StringVar(&o.scenario, "scenario", "all", "comma-separated names, or all")
+	flag.StringVar(&o.say, "say", "", "send this one message instead of playing scenarios")
+	flag.BoolVar(&o.stream, "stream", false, "stream the answer to --say")
 	flag.Parse()
-	if err := run(*base, *key, *binding, *scenario); err != nil {
+	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		os.Exit(1)
 	}
 }
 
-func run(base, key, binding, names string) error {
-	client, err := connect(context.Background(), base, binding)
+func run(o options) error {
+	client, err := connect(context.Background(), o.base, o.binding)
 	if err != nil {
 		return err
 	}
-	if names == "all" {
-		names = strings.Join(scenarioNames, ",")
+	if o.say != "" {
+		return play(o.key, "say", client, sayOne(o.say, o.stream))
 	}
-	out := json.NewEncoder(os.Stdout)
-	for name := range strings.SplitSeq(names, ",") {
-		play, ok := scenarios[name]
+	if o.scenario == "all" {
+		o.scenario = strings.Join(scenarioNames, ",")
+	}
+	for name := range strings.SplitSeq(o.scenario, ",") {
+		scene, ok := scenarios[name]
 		if !ok {
 			return fmt.Errorf("--scenario: %q is none of %s", name, strings.Join(scenarioNames, ", "))
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), scenarioTimeout)
-		r := newRecorder(name)
-		play(withKey(ctx, key), client, r)
-		cancel()
-		if err := out.Encode(r.doc); err != nil {
+		if err := play(o.key, name, client, scene); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// play runs one scenario and prints its document.
+func play(key, name string, client *a2aclient.Client, scene scenario) error {
+	ctx, cancel := context.WithTimeout(context.Background(), scenarioTimeout)
+	defer cancel()
+	r := newRecorder(name)
+	scene(withKey(ctx, key), client, r)
+	return json.NewEncoder(os.Stdout).Encode(r.doc)
 }
 
 // docs: call through Parley

@@ -16,7 +16,9 @@ const unknownExtension = "https://extensions.invalid/unknown/v1"
 
 var scenarioNames = []string{"send", "stream", "get", "list", "cancel", "subscribe", "input", "errors", "headers"}
 
-var scenarios = map[string]func(context.Context, *a2aclient.Client, *recorder){
+type scenario func(context.Context, *a2aclient.Client, *recorder)
+
+var scenarios = map[string]scenario{
 	"send":      send,
 	"stream":    stream,
 	"get":       get,
@@ -46,6 +48,18 @@ func decorated(words string) *a2a.SendMessageRequest {
 	}
 	request.Metadata = map[string]any{"reference": "order-1"}
 	return request
+}
+
+// sayOne is the scenario of a single message.
+func sayOne(words string, streamed bool) scenario {
+	return func(ctx context.Context, c *a2aclient.Client, r *recorder) {
+		if streamed {
+			r.stream("say", c.SendStreamingMessage(ctx, say(words)), nil)
+			return
+		}
+		result, err := c.SendMessage(ctx, say(words))
+		r.answer("say", result, err)
+	}
 }
 
 func send(ctx context.Context, c *a2aclient.Client, r *recorder) {
