@@ -68,12 +68,18 @@ func startAgent(t *testing.T, sdk SDK, o AgentOptions) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stopLater(t, agent.Stop)
+	return agent
+}
+
+// stopLater fails the test if what it started does not end cleanly.
+func stopLater(t *testing.T, stop func() error) {
+	t.Helper()
 	t.Cleanup(func() {
-		if err := agent.Stop(); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return agent
 }
 
 func runClient(t *testing.T, sdk SDK, o ClientOptions) []Document {

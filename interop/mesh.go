@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -122,9 +124,35 @@ func (m *Mesh) NewCaller(ctx context.Context, name string) (string, error) {
 	return m.newKey(ctx, name)
 }
 
-// NewAgentKey makes a key with which the agent itself is a caller.
-func (m *Mesh) NewAgentKey(ctx context.Context, agent string) (string, error) {
-	return m.newKey(ctx, "agent:"+agent)
+// StartCaller starts an agent that can itself call others through the mesh: it
+// is registered, gets a key of its own, and starts with it. An agent must be
+// there to be registered, and registered to get a key, so it starts twice, at
+// the same address.
+func (m *Mesh) StartCaller(ctx context.Context, peers *Peers, sdk SDK, name string) (*Agent, error) {
+	first, err := peers.StartAgent(ctx, sdk, AgentOptions{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.AddAgent(ctx, name, first.URL); err != nil {
+		return nil, errors.Join(err, first.Stop())
+	}
+	key, err := m.newKey(ctx, "agent:"+name)
+	if err := errors.Join(err, first.Stop()); err != nil {
+		return nil, err
+	}
+	port, err := portOf(first.URL)
+	if err != nil {
+		return nil, err
+	}
+	return peers.StartAgent(ctx, sdk, AgentOptions{Name: name, Port: port, Env: []string{"PARLEY_URL=" + m.URL, "PARLEY_KEY=" + key}})
+}
+
+func portOf(address string) (int, error) {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(parsed.Port())
 }
 
 func (m *Mesh) newKey(ctx context.Context, holder string) (string, error) {
@@ -144,7 +172,8 @@ func (m *Mesh) newKey(ctx context.Context, holder string) (string, error) {
 	return created.Key, nil
 }
 
-// Call is what a demo or a test wants to know of a recorded call.
+// Call is what the demo and the tests want to know of a recorded call. Outcome
+// is empty while the call is open.
 type Call struct {
 	ID      string  `json:"id"`
 	Parent  string  `json:"parent"`

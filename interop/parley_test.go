@@ -2,11 +2,8 @@ package interop
 
 import (
 	"context"
-	"errors"
-	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 )
 
@@ -25,11 +22,7 @@ func startMesh(t *testing.T) *Mesh {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := mesh.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	stopLater(t, mesh.Stop)
 	return mesh
 }
 
@@ -139,7 +132,11 @@ func TestRelay(t *testing.T) {
 	for _, sdk := range []SDK{Go, JavaScript, Python} {
 		t.Run(string(sdk), func(t *testing.T) {
 			name := "relay-" + string(sdk)
-			startCallingAgent(t, mesh, sdk, name)
+			agent, err := mesh.StartCaller(context.WithoutCancel(t.Context()), peers(t), sdk, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stopLater(t, agent.Stop)
 			said := runClient(t, Go, ClientOptions{URL: mesh.Agent(name), Key: key, Say: "relay last echo hello"})
 			got, err := said[0].Transcript()
 			if err != nil {
@@ -159,31 +156,6 @@ func TestRelay(t *testing.T) {
 			}
 		})
 	}
-}
-
-// startCallingAgent registers an agent that can itself call. A key is made for
-// a registered agent, and the agent needs it from its start: so it starts
-// twice, at the same address.
-func startCallingAgent(t *testing.T, mesh *Mesh, sdk SDK, name string) {
-	t.Helper()
-	first, err := peers(t).StartAgent(t.Context(), sdk, AgentOptions{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := url.Parse(first.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(address.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
-	addAgent(t, mesh, name, first.URL)
-	key, err := mesh.NewAgentKey(t.Context(), name)
-	if err := errors.Join(err, first.Stop()); err != nil {
-		t.Fatal(err)
-	}
-	startAgent(t, sdk, AgentOptions{Name: name, Port: port, Env: []string{"PARLEY_URL=" + mesh.URL, "PARLEY_KEY=" + key}})
 }
 
 func lastCall(t *testing.T, calls []Call, agent string) Call {

@@ -23,7 +23,6 @@ const { values: options } = parseArgs({
   },
 });
 
-// docs: call through Parley
 /** connect reads the card at the agent's address, which must end in a slash. */
 async function connect(base, binding) {
   const factory = new ClientFactory(
@@ -38,7 +37,6 @@ async function connect(base, binding) {
 function withKey(key) {
   return key ? { serviceParameters: { Authorization: `Bearer ${key}` } } : {};
 }
-// docs: end
 
 // play runs one scenario and prints its document.
 async function play(client, name, scenario) {

@@ -36,7 +36,6 @@ def parse_arguments():
     return options
 
 
-# docs: call through Parley
 async def connect(base, binding='', streaming=True):
     """Reads the card at the agent's address and makes a client for it."""
     config = ClientConfig(
@@ -52,9 +51,6 @@ def with_key(key, **parameters):
     if key:
         parameters['Authorization'] = f'Bearer {key}'
     return ClientCallContext(service_parameters=parameters, timeout=SCENARIO_TIMEOUT)
-
-
-# docs: end
 
 
 async def main(options):

@@ -72,7 +72,6 @@ func play(key, name string, client *a2aclient.Client, scene scenario) error {
 	return json.NewEncoder(os.Stdout).Encode(r.doc)
 }
 
-// docs: call through Parley
 // connect reads the card at the agent's address, which ends in a slash, and
 // makes a client for it.
 func connect(ctx context.Context, base, binding string) (*a2aclient.Client, error) {
@@ -94,5 +93,3 @@ func withKey(ctx context.Context, key string) context.Context {
 	}
 	return a2aclient.AttachServiceParams(ctx, a2aclient.ServiceParams{"authorization": {"Bearer " + key}})
 }
-
-// docs: end
