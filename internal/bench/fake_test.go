@@ -145,7 +145,7 @@ func TestRunWithoutParley(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.LeftOut == "" || len(report.Rows) != len(rowOrder) || len(report.Commits) != 1 {
+	if report.LeftOut == "" || len(report.Rows) != len(kinds) || len(report.Commits) != 1 {
 		t.Fatalf("report is %+v", report)
 	}
 	for _, row := range report.Rows {
@@ -163,7 +163,7 @@ func TestRunWithoutParley(t *testing.T) {
 // With a binary all paths are measured, in turns, and every goal is judged.
 func TestRunWithParley(t *testing.T) {
 	opts := options(t)
-	opts.Binary, opts.Pairs = opts.Program, 2
+	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad}
 	report, err := Run(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -197,6 +197,19 @@ func TestRunEndsAtAnError(t *testing.T) {
 	opts.Third = &Target{Message: serveAgent(t, RepliesMessage) + "nowhere"}
 	if _, err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "third: load generator") {
 		t.Errorf("err = %v, want one that names the path", err)
+	}
+}
+
+func TestRowsAreChecked(t *testing.T) {
+	for _, ids := range [][]string{nil, {"unary-1"}, {halfLoad, unary64}} {
+		if err := checkRows(ids); err != nil {
+			t.Errorf("checkRows(%q) = %v", ids, err)
+		}
+	}
+	for _, ids := range [][]string{{"unary-2"}, {""}, {halfLoad}} {
+		if err := checkRows(ids); err == nil {
+			t.Errorf("checkRows(%q) accepted", ids)
+		}
 	}
 }
 

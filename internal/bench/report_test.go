@@ -18,7 +18,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // direct path 0.2 ms.
 func sample(cpu time.Duration, rate float64, half time.Duration) *Report {
 	row := func(id string, perSecond, latency float64) Row {
-		w := Row{ID: id, Title: rows[id].title}
+		kind, _ := kindOf(id)
+		w := Row{ID: id, Title: kind.title}
 		for n := range 2 {
 			step := time.Duration(n) * 10 * time.Microsecond
 			result := func(rate float64, latency, cpu time.Duration) Result {
