@@ -39,7 +39,7 @@ func TestBenchmark(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	err := run(t.Context(), []string{"-pairs", "1", "-warmup", "1ms", "-duration", "15ms", "-dir", filepath.Join(dir, "tmp"),
+	err := run(t.Context(), []string{"-pairs", "1", "-warmup", "1ms", "-duration", "100ms", "-dir", filepath.Join(dir, "tmp"),
 		"-parley", filepath.Join(dir, "none"), "-doc", doc, "-notes", notes}, nil, &stdout, &stderr)
 	if err != nil {
 		t.Fatalf("run: %v\n%s", err, &stderr)

@@ -133,7 +133,7 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 15 * ms}
+	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 100 * ms}
 }
 
 // A whole run without a parley binary measures the other two paths and says
