@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 // A mini run of the whole command: processes, files, report.
 func TestBenchmark(t *testing.T) {
 	t.Setenv(asProgram, "1")
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process linger for a second
 	dir := t.TempDir()
 	doc, notes := filepath.Join(dir, "docs", "out.md"), filepath.Join(dir, "notes.md")
 	if err := os.WriteFile(notes, []byte("Time goes by."), 0o600); err != nil {

@@ -129,6 +129,7 @@ func fakeServe(ctx context.Context, data, ready string) error {
 func options(t *testing.T) Options {
 	t.Helper()
 	t.Setenv(roleVariable, "1")
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process linger for a second
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
