@@ -74,8 +74,8 @@ func (g *Gateway) rewrite(agent *registry.Agent) ([]byte, error) {
 	no := false
 	to := a2a.CardRewrite{
 		Interfaces: []a2a.AgentInterface{
-			{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: string(a2a.V10)},
-			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: string(a2a.V10)},
+			{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
+			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		},
 		ExtendedAgentCard: &no,
 	}
