@@ -121,10 +121,11 @@ type acceptedStream struct {
 	exchange context.Context
 	done     func() // ends the exchange
 
-	rests bool // a final or interrupted state, or a message, was passed on
-	ended bool // an error frame was passed on
-	gone  bool // the caller left
-	bytes int64
+	rests   bool // a final or interrupted state, or a message, was passed on
+	ended   bool // an error frame was passed on
+	gone    bool // the caller left
+	stopped bool // the mesh stops
+	bytes   int64
 }
 
 // Next gives the next accepted frame. A stream that the agent ends before the
@@ -199,6 +200,7 @@ func (s *acceptedStream) broke(err error) a2a.Frame {
 	if err == io.EOF {
 		err = a2a.ErrEndEarly
 	}
+	s.stopped = errors.Is(context.Cause(s.exchange), errShutdown)
 	return a2a.Frame{Err: s.gateway.unanswered(s.exchange, s.call, err).Err}
 }
 
@@ -224,7 +226,7 @@ func (g *Gateway) streamEnded(s *acceptedStream) {
 	case c.record.Outcome != parley.OutcomeOpen: // known
 	case !c.req.Method.Sends(): // a subscription has no end of its own
 		c.ends(parley.OutcomeOK, "", "")
-	case knows && s.gone, knows && s.rests: // the task goes on
+	case knows && (s.gone || s.rests || s.stopped): // the task goes on
 	case s.gone:
 		c.ends(parley.Judge(parley.ShapeCallerGone).Outcome, string(parley.ShapeCallerGone), "the caller left before the agent named a task")
 	default:

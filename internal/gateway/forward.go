@@ -100,7 +100,6 @@ func endpoint(t *registry.Target) a2a.Endpoint {
 // without naming the agent's address or the cause.
 func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply {
 	shape := shapeOf(ctx, err)
-	verdict := parley.Judge(shape)
 	message, ok := unansweredMessages[shape]
 	if !ok {
 		message = unansweredMessages[parley.ShapeNonsense]
@@ -112,7 +111,10 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 	case parley.ShapeNonsense, parley.ShapeTooLarge, parley.ShapeForeignID:
 		reason = a2a.ReasonInvalidAgentResponse
 	}
-	c.ends(verdict.Outcome, string(shape), message)
+	// A task outlives the mesh's own stop: the next start goes on watching it.
+	if shape != parley.ShapeStopped || !c.sees.owned {
+		c.ends(parley.Judge(shape).Outcome, string(shape), message)
+	}
 	g.Log.Warn("agent gave no usable answer", "agent", c.record.Agent, "call", c.record.ID, "kind", shape, "err", err)
 	return &a2a.Reply{Err: a2a.NewError(reason, "%s", message)}
 }
@@ -122,7 +124,9 @@ var unansweredMessages = map[parley.Shape]string{
 	parley.ShapeDial:       "the agent cannot be reached",
 	parley.ShapeCut:        "the connection to the agent broke before its answer was whole; the agent may have done the work",
 	parley.ShapeDeadline:   "the agent did not answer in time; it may still be working",
-	parley.ShapeCallerGone: "the call was canceled before the agent answered",
+	parley.ShapeCallerGone: "the caller left before the agent answered",
+	parley.ShapeCanceled:   "an operator canceled the call",
+	parley.ShapeStopped:    "the mesh is stopping; the agent may still be working",
 	parley.ShapeTooLarge:   "the agent's answer is larger than this mesh passes on",
 	parley.ShapeForeignID:  "the agent answered with a task or context that is not this caller's",
 	parley.ShapeNonsense:   "the agent's answer is not A2A 1.0",

@@ -98,7 +98,11 @@ func gone(ctx context.Context) (parley.Shape, bool) {
 	switch cause := context.Cause(ctx); {
 	case cause == nil:
 		return "", false
-	case errors.Is(cause, errShutdown), errors.Is(cause, errCanceled), errors.Is(cause, context.Canceled):
+	case errors.Is(cause, errShutdown):
+		return parley.ShapeStopped, true
+	case errors.Is(cause, errCanceled):
+		return parley.ShapeCanceled, true
+	case errors.Is(cause, context.Canceled):
 		return parley.ShapeCallerGone, true
 	}
 	return parley.ShapeDeadline, true

@@ -57,6 +57,8 @@ const (
 	ShapeCut        Shape = "cut"         // the connection broke before the answer was whole
 	ShapeDeadline   Shape = "deadline"    // the mesh's deadline passed
 	ShapeCallerGone Shape = "caller_gone" // the caller left before the answer
+	ShapeCanceled   Shape = "canceled"    // an operator ended the call
+	ShapeStopped    Shape = "stopped"     // the mesh stopped while the agent worked
 	ShapeNonsense   Shape = "nonsense"    // an answer that is not the protocol
 	ShapeForeignID  Shape = "foreign_id"  // an answer with an id that belongs to somebody else
 	ShapeTooLarge   Shape = "too_large"   // an answer over the size limit
@@ -116,6 +118,8 @@ var verdicts = map[Shape]Verdict{
 	ShapeCut:        {OutcomeCrash, true},
 	ShapeDeadline:   {OutcomeTimeout, true},
 	ShapeCallerGone: {OutcomeCanceled, false},
+	ShapeCanceled:   {OutcomeCanceled, false},
+	ShapeStopped:    {OutcomeUnknown, false},
 	ShapeNonsense:   {OutcomeCrash, false},
 	ShapeForeignID:  {OutcomeCrash, false},
 	ShapeTooLarge:   {OutcomeCrash, false},
