@@ -37,6 +37,7 @@ type Journal interface {
 	Settle(ctx context.Context, s call.Settlement, wait bool) error
 	OpenCallsOf(ctx context.Context, agent parley.AgentName) ([]call.Candidate, error)
 	OpenCalls(ctx context.Context) ([]*call.Record, error)
+	Call(ctx context.Context, id parley.CallID) (*call.Record, error)
 	Task(ctx context.Context, key call.TaskKey) (*call.Task, error)
 	Tasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, int, error)
 	ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error)

@@ -34,6 +34,7 @@ type Call struct {
 	arrived time.Time
 	lapsed  time.Time // end of the last step
 	sees    seen
+	turnOf  parley.CallID // the call that began the task this one names; zero for none
 }
 
 // seen is what the exchange showed of a task.

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
 
@@ -31,6 +32,11 @@ func (g *Gateway) link(ctx context.Context, c *Call) error {
 		hints.ParentSpan = incoming.SpanID().String()
 	}
 	c.record.Link, c.record.Root = call.Place(c.record.ID, candidates, hints)
+	if c.record.Link.Kind == call.LinkRoot && c.req.Method.Sends() && !c.turnOf.IsZero() {
+		if err := g.nextTurn(ctx, c); err != nil {
+			return err
+		}
+	}
 
 	if !c.anonymous() { // a stranger's trace is not continued
 		ctx = trace.ContextWithRemoteSpanContext(ctx, incoming)
@@ -55,5 +61,18 @@ func (g *Gateway) link(ctx context.Context, c *Call) error {
 		)
 	}
 	g.lap(c, "link")
+	return nil
+}
+
+// nextTurn puts a follow-up message under the root of the call that began its
+// task. Where retention has removed that record, the turn is a root itself.
+func (g *Gateway) nextTurn(ctx context.Context, c *Call) error {
+	first, err := g.Journal.Call(ctx, c.turnOf)
+	switch {
+	case err == nil:
+		c.record.Link, c.record.Root = call.Turn(first)
+	case parley.KindOf(err) != parley.NotFound:
+		return err
+	}
 	return nil
 }

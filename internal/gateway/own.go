@@ -78,6 +78,7 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 			return err
 		}
 		c.sees = seen{key: task.Key(), state: task.State, statusAt: task.StatusAt, owned: true}
+		c.turnOf = task.Call
 		if c.record.ContextID == "" {
 			c.record.ContextID = task.ContextID
 		}
@@ -181,10 +182,14 @@ func (c *Call) indexed(now time.Time) *call.Task {
 	if c.sees.key == (call.TaskKey{}) || c.sees.state == "" {
 		return nil
 	}
+	began := c.record.ID
+	if !c.turnOf.IsZero() {
+		began = c.turnOf
+	}
 	return &call.Task{
 		Agent: c.sees.key.Agent, Instance: c.sees.key.Instance, ID: c.sees.key.ID,
 		Principal: c.record.Caller, Owner: c.record.CallerOwner,
 		ContextID: c.record.ContextID, State: c.sees.state, StatusAt: c.sees.statusAt,
-		Final: call.Final(c.sees.state), Call: c.record.ID, UpdatedAt: now, Snapshot: c.sees.snapshot,
+		Final: call.Final(c.sees.state), Call: began, UpdatedAt: now, Snapshot: c.sees.snapshot,
 	}
 }
