@@ -100,7 +100,11 @@ func (a *App) openGateway(context.Context) error {
 		Server: a2a.ServerOptions{StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive, FrameTimeout: c.Limits.StreamWriteTimeout},
 		Calls:  calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
-		CallDeadline: c.Limits.CallDeadline, UnaryTimeout: c.Limits.UnaryTimeout, ReadTimeout: c.Limits.FirstByteTimeout, ListRefresh: c.Limits.ListRefreshTimeout,
+		Limits: gateway.Limits{
+			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout, Body: c.Limits.BodyTimeout,
+			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
+			Snapshot: int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
+		},
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
 		TokenKey: a.store.DeriveKey("list-tasks page tokens"),
 	})

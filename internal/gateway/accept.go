@@ -16,9 +16,7 @@ import (
 )
 
 // accept checks the agent's answer before the caller sees it: ids that belong
-// to somebody else are a crash and never re-owned. A new task is the caller's,
-// durably, before its id is told: else a crash of the mesh would leave the
-// caller with a task that nobody may see.
+// to somebody else are a crash and never re-owned.
 func (g *Gateway) accept(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply {
 	switch {
 	case reply.Stream != nil:
@@ -36,12 +34,9 @@ func (g *Gateway) accept(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Re
 		return g.foreign(ctx, c)
 	}
 	if facts.Kind != a2a.KindMessage && facts.TaskID != "" {
-		c.sees.snapshot = taskObject(reply.Result)
+		c.sees.snapshot = g.taskObject(reply.Result)
 	}
 	c.ends(outcomeOf(c.req.Method, facts), "", "")
-	if err := g.bind(ctx, c); err != nil {
-		return g.unbound(ctx, c, err)
-	}
 	g.lap(c, "accept")
 	return reply
 }
@@ -64,10 +59,11 @@ func outcomeOf(m a2a.Method, f *a2a.Facts) parley.Outcome {
 	return parley.Judge(parley.Shape(f.State)).Outcome
 }
 
-// bind makes a task that was seen for the first time the caller's, durably. A
-// task that is final is settled at once with the call's end instead.
+// bind makes a task that a stream shows for the first time the caller's,
+// durably, before the caller is told its id: else a crash of the mesh would
+// leave the caller with a task that nobody may see.
 func (g *Gateway) bind(ctx context.Context, c *Call) error {
-	if c.sees.owned || c.sees.state == "" || c.sees.key == (call.TaskKey{}) {
+	if !c.newTask() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -177,7 +173,7 @@ func (s *acceptedStream) accept(ctx context.Context, frame a2a.Frame) (a2a.Frame
 		return a2a.Frame{Err: g.foreign(ctx, c).Err}, nil
 	}
 	if facts.Kind == a2a.KindTask {
-		c.sees.snapshot = taskObject(frame.Result)
+		c.sees.snapshot = g.taskObject(frame.Result)
 	} else if facts.Kind != a2a.KindMessage {
 		c.sees.snapshot = nil // older than what was just seen
 	}
@@ -233,16 +229,24 @@ func (g *Gateway) streamEnded(s *acceptedStream) {
 		c.ends(parley.Judge(parley.ShapeCut).Outcome, string(parley.ShapeCut), unansweredMessages[parley.ShapeCut])
 	}
 	g.lap(c, "stream")
-	g.settle(context.WithoutCancel(c.http.Context()), c)
-	g.Calls.Stream(context.Background(), -1)
+	ctx := context.WithoutCancel(c.http.Context())
+	if err := g.write(ctx, c, false); err != nil {
+		g.Log.Error("call not settled", "call", c.record.ID, "agent", c.record.Agent, "err", err)
+	}
+	g.close(ctx, c)
+	g.Calls.Stream(ctx, -1)
 }
 
 // taskObject is a copy of the Task inside a result: as it stands there, or the
-// result itself where the method answers with a bare task.
-func taskObject(result jsontext.Value) []byte {
+// result itself where the method answers with a bare task. One over the size
+// limit is not kept.
+func (g *Gateway) taskObject(result jsontext.Value) []byte {
 	task, ok := jsonwire.Get(result, "/task")
 	if !ok {
 		task = result
+	}
+	if len(task) > g.Limits.Snapshot {
+		return nil
 	}
 	return bytes.Clone(task)
 }

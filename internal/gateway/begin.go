@@ -11,7 +11,7 @@ import (
 // leaves. Reads write one row, at their end.
 func (g *Gateway) begin(ctx context.Context, c *Call) error {
 	c.record.AgentBinding = c.target.Binding
-	c.record.Deadline = c.arrived.Add(g.CallDeadline)
+	c.record.Deadline = c.arrived.Add(g.Limits.CallDeadline)
 	if c.req.Method.ReadOnly() {
 		return nil
 	}

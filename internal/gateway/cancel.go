@@ -29,7 +29,7 @@ func (g *Gateway) Cancel(ctx context.Context, id parley.CallID) error {
 // cancelTask asks the agent to cancel, and takes its answer as news of the
 // task.
 func (g *Gateway) cancelTask(ctx context.Context, key call.TaskKey) error {
-	ctx, stop := context.WithTimeout(ctx, g.ReadTimeout)
+	ctx, stop := context.WithTimeout(ctx, g.watch.opts.Timeout)
 	defer stop()
 	_, err := g.ask(ctx, key.Agent, a2a.CancelTask, a2a.CancelTaskRequest{ID: key.ID})
 	if e, ok := errors.AsType[*a2a.Error](err); ok && e.Reason == a2a.ReasonTaskNotCancelable {

@@ -28,12 +28,14 @@ var passed = []string{"Accept-Language", "Tracestate"}
 // life does not hang on the connection (A2A 1.0, section 3.5.2), and the
 // record tells how it ended.
 func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
-	limit := g.UnaryTimeout
-	switch {
-	case c.req.Method.Streaming():
-		limit = g.CallDeadline
-	case c.req.Method.ReadOnly():
-		limit = g.ReadTimeout
+	streaming := c.req.Method.Streaming()
+	if streaming && !g.streams.take(c.record.Caller, g.Limits) {
+		return g.refuse(c, parley.E("gateway.forward", parley.Exhausted, parley.Subject(c.record.Caller),
+			"too many streams are open; close some, or ask for more (limits.streams, limits.streams_per_principal)", nil))
+	}
+	limit := g.Limits.Unary
+	if streaming {
+		limit = g.Limits.FirstByte
 	}
 	if !c.req.Method.ReadOnly() {
 		ctx = context.WithoutCancel(ctx)
@@ -43,21 +45,24 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	if c.begun {
 		g.open.start(&c.record, cancel)
 	}
-	header := g.outgoing(c)
-	reply, err := g.client(c.record.Agent).Do(ctx, endpoint(c.target), c.req, header)
+	done := func() {
+		timer.Stop()
+		cancel(nil)
+		if streaming {
+			g.streams.give(c.record.Caller)
+		}
+	}
+	reply, err := g.client(c.record.Agent).Do(ctx, endpoint(c.target), c.req, g.outgoing(c))
 	g.lap(c, "forward")
 	if err != nil {
-		timer.Stop()
 		reply = g.unanswered(ctx, c, err)
-		cancel(nil)
-		return reply
 	}
 	if reply.Stream == nil {
-		timer.Stop()
-		cancel(nil)
+		done()
 		return reply
 	}
-	reply.Stream = &acceptedStream{gateway: g, call: c, inner: reply.Stream, exchange: ctx, done: func() { timer.Stop(); cancel(nil) }}
+	timer.Reset(g.Limits.CallDeadline)
+	reply.Stream = &acceptedStream{gateway: g, call: c, inner: reply.Stream, exchange: ctx, done: done}
 	return reply
 }
 

@@ -67,13 +67,25 @@ type Options struct {
 	// CardsNeedCredential closes the well-known cards to callers without one.
 	CardsNeedCredential bool
 
-	CallDeadline time.Duration // how long a call may stay open
-	UnaryTimeout time.Duration // how long a caller may wait for an answer that is no stream
-	ReadTimeout  time.Duration // the same for operations without effects
-	ListRefresh  time.Duration // how long ListTasks may spend on asking agents
-	Watch        WatchOptions
+	Limits Limits
+	Watch  WatchOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
+}
+
+// Limits bound what one call may hold and wait for. All are required.
+type Limits struct {
+	CallDeadline time.Duration // how long a call may stay open
+	Unary        time.Duration // how long an agent may take for an answer that is no stream
+	FirstByte    time.Duration // how long an agent may take to begin a stream
+	Body         time.Duration // how long a caller may take to send its body
+
+	Streams             int // open at once
+	StreamsPerPrincipal int // open at once
+
+	Snapshot           int           // bytes of the largest Task that is kept
+	ListRefresh        int           // tasks that one ListTasks asks agents for
+	ListRefreshTimeout time.Duration // how long it waits for them
 }
 
 // Gateway takes calls to agents.
@@ -83,6 +95,7 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	streams   streamSlots
 
 	lostMu    sync.Mutex
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
@@ -90,7 +103,7 @@ type Gateway struct {
 
 // New makes a gateway. Its Run must run for as long as it serves.
 func New(o Options) *Gateway {
-	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}, lostTasks: map[call.TaskKey]int{}, cards: cards{by: map[parley.AgentName]rewritten{}}}
+	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}, lostTasks: map[call.TaskKey]int{}, streams: streamSlots{of: map[parley.PrincipalName]int{}}, cards: cards{by: map[parley.AgentName]rewritten{}}}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
 	}

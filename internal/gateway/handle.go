@@ -19,11 +19,10 @@ const HeaderCallID = "Parley-Call-Id"
 
 // Call is one request on its way through the gateway.
 type Call struct {
-	req    *a2a.Request
-	early  *a2a.Error // what the request line or a header has wrong, told once the caller is known
-	http   *http.Request
-	local  bool        // came through the mesh's own socket
-	header http.Header // of the answer
+	req   *a2a.Request
+	early *a2a.Error // what the request line or a header has wrong, told once the caller is known
+	http  *http.Request
+	conn  *http.ResponseController
 
 	caller *identity.Caller // nil until identified
 	target *registry.Target // nil until resolved
@@ -81,16 +80,16 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 
 // arrive makes the Call of a request to the agent of that name. path is what
 // follows the agent's address, still percent-encoded.
-func (g *Gateway) arrive(r *http.Request, header http.Header, name parley.AgentName, path string) *Call {
+func (g *Gateway) arrive(w http.ResponseWriter, r *http.Request, name parley.AgentName, path string) *Call {
 	now := g.Now()
 	req, early := a2a.Open(r, path, g.Server)
-	c := &Call{req: req, early: early, http: r, local: isLocal(r.Context()), header: header, arrived: now, lapsed: now}
+	c := &Call{req: req, early: early, http: r, conn: http.NewResponseController(w), arrived: now, lapsed: now}
 	c.record.ID = parley.NewCallID()
 	c.record.Agent = name
 	c.record.Begun = now
 	c.record.CallerBinding = string(req.Binding)
 	c.record.Steps = make([]call.Step, 0, 8)
-	header.Set(HeaderCallID, c.record.ID.String())
+	w.Header().Set(HeaderCallID, c.record.ID.String())
 	return c
 }
 

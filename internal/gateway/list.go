@@ -98,14 +98,16 @@ func (g *Gateway) refreshList(ctx context.Context, f call.TaskFilter) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.ListRefresh)
+	ctx, cancel := context.WithTimeout(ctx, g.Limits.ListRefreshTimeout)
 	defer cancel()
 	var looks errgroup.Group
 	looks.SetLimit(listLooks)
+	asked := 0
 	for _, t := range tasks {
-		if t.Final && t.Snapshot != nil {
+		if t.Final && t.Snapshot != nil || asked == g.Limits.ListRefresh {
 			continue
 		}
+		asked++
 		looks.Go(func() error {
 			if _, err := g.peek(ctx, t.Key()); err != nil {
 				g.Log.Debug("task not refreshed for a list", "agent", t.Agent, "err", err)

@@ -89,12 +89,12 @@ func (g *Gateway) peek(ctx context.Context, key call.TaskKey) (*call.Task, error
 	} else if fresh.State != known.State {
 		fresh.StatusAt = fresh.UpdatedAt
 	}
-	fresh.Snapshot = taskObject(reply.Result)
+	fresh.Snapshot = g.taskObject(reply.Result)
 	if err := g.Journal.Settle(ctx, call.Settlement{Task: &fresh}, true); err != nil {
 		return nil, err
 	}
 	if fresh.Final {
-		g.finish(ctx, &fresh)
+		g.finish(ctx, key, fresh.State)
 	}
 	return &fresh, nil
 }

@@ -32,7 +32,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if parley.CheckName("agent", name) != nil {
 		name = "" // such a name is nobody's, and does not go into records
 	}
-	c := g.arrive(r, w.Header(), parley.AgentName(name), path)
+	c := g.arrive(w, r, parley.AgentName(name), path)
 	reply := g.handle(r.Context(), c)
 	if _, err := a2a.Respond(r.Context(), w, c.req, reply, g.Server); err != nil && !errors.Is(err, r.Context().Err()) {
 		g.Log.Debug("answer not delivered whole", "call", c.record.ID, "agent", c.record.Agent, "err", err)
