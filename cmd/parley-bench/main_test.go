@@ -16,7 +16,7 @@ import (
 
 // The benchmark runs its own executable in other roles; here that is the test
 // binary, which this variable turns into the program.
-const asProgram = "PARLEY_BENCH_TEST_PROGRAM"
+const asProgram = "BENCH_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {

@@ -58,6 +58,17 @@ func newBed(ctx context.Context, opts *Options) (_ *bed, err error) {
 	return b, nil
 }
 
+// pids returns the processes of the run that live as long as it does.
+func (b *bed) pids() []int {
+	pids := []int{b.agent.cmd.Process.Pid}
+	for _, target := range b.targets {
+		if target.PID != 0 {
+			pids = append(pids, target.PID)
+		}
+	}
+	return pids
+}
+
 // close stops what was started, the last first.
 func (b *bed) close() error {
 	var errs []error

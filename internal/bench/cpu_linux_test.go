@@ -32,6 +32,26 @@ func TestProcessCPU(t *testing.T) {
 	}
 }
 
+// What this process does itself is not foreign, what others do never shrinks.
+func TestForeignCPU(t *testing.T) {
+	before, err := foreignCPU(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withPeer, err := foreignCPU([]int{os.Getppid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rounding = 50 * time.Millisecond
+	peer, err := processCPU(os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before <= 0 || withPeer > before-peer+time.Second || withPeer < before-peer-rounding {
+		t.Errorf("foreign %s, without a process that used %s: %s", before, peer, withPeer)
+	}
+}
+
 func TestSleepUntil(t *testing.T) {
 	at := time.Now().Add(2 * time.Millisecond)
 	sleepUntil(at)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,7 +22,7 @@ import (
 // program in its roles, and a stand-in for the parley binary that knows only
 // the surface the benchmark uses.
 const (
-	roleVariable = "PARLEY_BENCH_TEST_ROLE"
+	roleVariable = "BENCH_TEST_ROLE"
 	fakeKey      = "pk_test"
 )
 
@@ -54,6 +55,8 @@ func playRole(ctx context.Context, args []string) error {
 		return ServeLoad(ctx, os.Stdin, os.Stdout)
 	case args[0] == "serve":
 		return fakeServe(ctx, option("--data"), option("--ready-file"))
+	case os.Getenv("PARLEY_SERVER") != "":
+		return errors.New("this would go to another mesh")
 	case verb == "owner create", verb == "principal create":
 		return nil
 	case verb == "agent add":
@@ -164,6 +167,7 @@ func TestRunWithoutParley(t *testing.T) {
 // With a binary all paths are measured, in turns, and every goal is judged.
 func TestRunWithParley(t *testing.T) {
 	opts := options(t)
+	t.Setenv("PARLEY_SERVER", "https://mesh.invalid")
 	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad}
 	report, err := Run(t.Context(), opts)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -64,8 +65,8 @@ func startParley(ctx context.Context, binary, dir, messageURL, taskURL string) (
 	defer log.Close() // the process has its own handle
 	ready := filepath.Join(dir, "ready.json")
 	p.cmd = command(ctx, binary, "serve", "--data", p.data, "--listen", "127.0.0.1:0",
-		"--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready)
-	p.cmd.Stderr = log
+		"--ops-listen", "127.0.0.1:0", "--ready-file", ready)
+	p.cmd.Stderr, p.cmd.Env = log, environment()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start parley: %w", err)
 	}
@@ -77,6 +78,13 @@ func startParley(ctx context.Context, binary, dir, messageURL, taskURL string) (
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
+}
+
+// environment is this process's without Parley's own variables: an operator's
+// settings must neither change what is measured nor send the commands to the
+// operator's mesh.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PARLEY_") })
 }
 
 // await waits for the ready file.
@@ -157,7 +165,7 @@ func (p *parleyMesh) run(ctx context.Context, args ...string) ([]byte, error) {
 	defer cancel()
 	var stderr bytes.Buffer
 	cmd := command(ctx, p.binary, append(args, "--data", p.data)...)
-	cmd.Stderr = &stderr
+	cmd.Stderr, cmd.Env = &stderr, environment()
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("parley %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))

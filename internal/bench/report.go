@@ -17,6 +17,9 @@ func (r *Report) Markdown(w io.Writer, notes string) error {
 	if r.LeftOut != "" {
 		fmt.Fprintf(&b, "**%s.** The figures below are of the other paths alone.\n\n", r.LeftOut)
 	}
+	if foreign := r.Foreign(); foreign.Median > quietShare {
+		fmt.Fprintf(&b, "**The machine was not quiet:** other programs or the hypervisor took %s of its CPU time. Repeat the run before quoting it.\n\n", showShares(foreign))
+	}
 	r.writeGoals(&b)
 	r.writeRatios(&b)
 	r.writeAbsolutes(&b)
@@ -116,6 +119,7 @@ func (r *Report) writeMethod(b *strings.Builder) {
 		"  ones have been answered, and latency counts from that moment, so waiting in the load generator is part of it, alike on every path.\n"+
 		"* On one connection latencies are mostly the waking of idle processes; they are shown, not judged.\n",
 		r.Pairs, r.Duration, r.Warmup, payloadBytes, StreamEvents, cpuSource)
+	fmt.Fprintf(b, "* Programs outside the benchmark and the hypervisor took %s of the machine's CPU time during the measurements.\n", showShares(r.Foreign()))
 }
 
 // showRatio prints a spread of ratios.
@@ -124,6 +128,11 @@ func showRatio(s Spread) string {
 		return "–"
 	}
 	return fmt.Sprintf("%.2f (%.2f – %.2f)", s.Median, s.Min, s.Max)
+}
+
+// showShares prints a spread of shares in per cent.
+func showShares(s Spread) string {
+	return fmt.Sprintf("%.0f %% (%.0f – %.0f)", 100*s.Median, 100*s.Min, 100*s.Max)
 }
 
 // showTimes prints a spread of nanoseconds.

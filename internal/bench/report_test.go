@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,9 +27,9 @@ func sample(cpu time.Duration, rate float64, half time.Duration) *Report {
 				return Result{Requests: 1000, Elapsed: time.Second, PerSecond: rate, P50: latency + step, P99: 3 * latency, CPU: cpu}
 			}
 			w.Pairs = append(w.Pairs, Pair{
-				{Direct, result(3*perSecond, 200*time.Microsecond, 0)},
-				{ReverseProxy, result(perSecond, 400*time.Microsecond, 60*time.Microsecond)},
-				{Parley, result(rate/10000*perSecond, time.Duration(latency), cpu)},
+				{Direct, result(3*perSecond, 200*time.Microsecond, 0), 0.01},
+				{ReverseProxy, result(perSecond, 400*time.Microsecond, 60*time.Microsecond), 0.02},
+				{Parley, result(rate/10000*perSecond, time.Duration(latency), cpu), 0.04},
 			})
 		}
 		return w
@@ -89,8 +90,8 @@ func TestComparePairs(t *testing.T) {
 	row := Row{}
 	for _, drift := range []float64{1, 4, 0.5} {
 		row.Pairs = append(row.Pairs, Pair{
-			{Parley, Result{PerSecond: 600 * drift}},
-			{ReverseProxy, Result{PerSecond: 1000 * drift}},
+			{Parley, Result{PerSecond: 600 * drift}, 0},
+			{ReverseProxy, Result{PerSecond: 1000 * drift}, 0},
 		})
 	}
 	want := Spread{Median: 0.6, Min: 0.6, Max: 0.6, N: 3}
@@ -99,6 +100,19 @@ func TestComparePairs(t *testing.T) {
 	}
 	if got := row.compare(Third, ReverseProxy, perSecond, ratio); got != nil {
 		t.Errorf("comparison with a path that was not measured: %v", got)
+	}
+}
+
+func TestReportWarnsOfANoisyMachine(t *testing.T) {
+	for share, want := range map[float64]bool{0.05: false, 0.06: true} {
+		report := &Report{Rows: []Row{{Pairs: []Pair{{{Direct, Result{}, share}}}}}}
+		var got bytes.Buffer
+		if err := report.Markdown(&got, ""); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(got.String(), "not quiet") != want {
+			t.Errorf("foreign share %g: warning wanted: %t\n%s", share, want, &got)
+		}
 	}
 }
 

@@ -124,6 +124,9 @@ type Pair []Measurement
 type Measurement struct {
 	Path   Path   `json:"path"`
 	Result Result `json:"result"`
+	// Foreign is the share of the machine's CPU time, 0 to 1, that went to
+	// programs outside the benchmark or to the hypervisor meanwhile.
+	Foreign float64 `json:"foreign_cpu_share"`
 }
 
 // row returns the row with this id, nil when it was not measured.
@@ -134,6 +137,19 @@ func (r *Report) row(id string) *Row {
 		}
 	}
 	return nil
+}
+
+// Foreign returns the spread of the foreign CPU shares of all measurements.
+func (r *Report) Foreign() Spread {
+	var shares []float64
+	for _, row := range r.Rows {
+		for _, pair := range row.Pairs {
+			for _, m := range pair {
+				shares = append(shares, m.Foreign)
+			}
+		}
+	}
+	return spreadOf(shares)
 }
 
 // figure reads one number from a result.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -65,7 +66,13 @@ func Run(ctx context.Context, opts Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, bed.close()) }()
-	r := &runner{Options: opts, targets: bed.targets, measure: loadInChild(opts.Program), commits: func() (time.Duration, error) { return commitTime(ctx, bed.dir) }}
+	r := &runner{
+		Options: opts,
+		targets: bed.targets,
+		measure: loadInChild(opts.Program),
+		commits: func() (time.Duration, error) { return commitTime(ctx, bed.dir) },
+		foreign: func() (time.Duration, error) { return foreignCPU(bed.pids()) },
+	}
 	report, err := r.run(ctx)
 	if err != nil {
 		return nil, err
@@ -110,6 +117,7 @@ type runner struct {
 	targets []Target
 	measure func(context.Context, Spec) (Result, error)
 	commits func() (time.Duration, error)
+	foreign func() (time.Duration, error)
 }
 
 func (r *runner) run(ctx context.Context) (*Report, error) {
@@ -154,13 +162,34 @@ func (r *runner) pair(ctx context.Context, kind kindOfLoad, n int) (Pair, error)
 		if spec.URL == "" {
 			continue
 		}
-		result, err := r.measure(ctx, spec)
+		result, foreign, err := r.one(ctx, spec)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", target.Path, err)
 		}
-		fmt.Fprintf(r.Progress, "%-10s pair %d/%d  %-12s %8.0f/s  p50 %s  p99 %s  cpu %s\n", kind.id, n+1, r.Pairs, target.Path,
-			result.PerSecond, result.P50, result.P99, result.CPU)
-		pair = append(pair, Measurement{Path: target.Path, Result: result})
+		fmt.Fprintf(r.Progress, "%-10s pair %d/%d  %-12s %8.0f/s  p50 %s  p99 %s  cpu %s  foreign %.0f %%\n", kind.id, n+1, r.Pairs, target.Path,
+			result.PerSecond, result.P50, result.P99, result.CPU, 100*foreign)
+		pair = append(pair, Measurement{Path: target.Path, Result: result, Foreign: foreign})
 	}
 	return pair, nil
+}
+
+// one makes one measurement and returns the share of CPU time that went to
+// others during it.
+func (r *runner) one(ctx context.Context, spec Spec) (Result, float64, error) {
+	before, err := r.foreign()
+	if err != nil {
+		return Result{}, 0, err
+	}
+	begin := time.Now()
+	result, err := r.measure(ctx, spec)
+	if err != nil {
+		return Result{}, 0, err
+	}
+	capacity := time.Since(begin) * time.Duration(runtime.NumCPU())
+	after, err := r.foreign()
+	if err != nil {
+		return Result{}, 0, err
+	}
+	// The two sources round differently: a quiet machine may come out below 0.
+	return result, max(0, float64(after-before)/float64(capacity)), nil
 }
