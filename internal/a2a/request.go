@@ -217,9 +217,13 @@ func (q *Request) ReadBody(body io.Reader) *Error {
 }
 
 func rpcFailure(e *jsonwire.RPCError) *Error {
+	message := e.Message
+	if len(e.Problems) > 0 {
+		message = problemText(e.Problems[0])
+	}
 	switch e.Code {
 	case jsonwire.CodeParse:
-		return NewError(ReasonParse, "%s", e.Message)
+		return NewError(ReasonParse, "%s", message)
 	case jsonwire.CodeMethodNotFound:
 		return NewError(ReasonMethodNotFound, "%s", e.Message)
 	case jsonwire.CodeInvalidParams:
@@ -228,7 +232,7 @@ func rpcFailure(e *jsonwire.RPCError) *Error {
 		}
 		return InvalidParams(FieldViolation{"params", strings.TrimPrefix(e.Message, "params ")})
 	}
-	return NewError(ReasonInvalidRequest, "%s", e.Message)
+	return NewError(ReasonInvalidRequest, "%s", message)
 }
 
 // take moves the collected facts over and checks what no single field shows.

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -285,6 +286,11 @@ type restCall struct {
 // its body byte for byte.
 func (q *Request) restFor(tenant string) (restCall, error) {
 	call := restCall{verb: http.MethodGet}
+	for _, name := range []string{tenant, q.member("id"), q.member("taskId")} {
+		if name == "." || name == ".." {
+			return call, fmt.Errorf("%q cannot stand in a path, where it means another one", name)
+		}
+	}
 	prefix := ""
 	if tenant != "" {
 		prefix = "/" + url.PathEscape(tenant)
@@ -357,8 +363,13 @@ func (c *restCall) takeBody(q *Request, drop []string) error {
 // pathMember escapes a member of the request for one path segment; the colon too,
 // so that no id can end in what looks like a verb.
 func (q *Request) pathMember(name string) string {
+	return strings.ReplaceAll(url.PathEscape(q.member(name)), ":", "%3A")
+}
+
+// member is a text of the request object, "" where there is none.
+func (q *Request) member(name string) string {
 	raw, _ := jsonwire.Get(q.Params, "/"+name)
-	return strings.ReplaceAll(url.PathEscape(jsonwire.String(raw)), ":", "%3A")
+	return jsonwire.String(raw)
 }
 
 // queryOf writes the members that a GET or DELETE carries in its query.

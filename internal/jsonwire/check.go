@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -269,6 +271,9 @@ func (c *checker) fieldValue(f *field, quiet bool) bool {
 	if f.nonempty && isEmpty(raw) {
 		c.add(KindValue, c.here(), "must not be empty", "")
 	}
+	if f.id && !isID(raw) {
+		c.add(KindValue, c.here(), fmt.Sprintf("must have at most %d bytes and no control characters", MaxIDBytes), "")
+	}
 	if f.ranged {
 		if n, _ := strconv.ParseInt(string(raw), 10, 64); n < f.min || n > f.max {
 			c.add(KindValue, c.here(), outOfRange(f.min, f.max), "")
@@ -278,6 +283,14 @@ func (c *checker) fieldValue(f *field, quiet bool) bool {
 		c.opt.Sink.Fact(f.fact, raw)
 	}
 	return true
+}
+
+func isID(raw jsontext.Value) bool {
+	if len(raw)-2 > 6*MaxIDBytes { // even if every byte were written as an escape
+		return false
+	}
+	text := String(raw)
+	return len(text) <= MaxIDBytes && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 func outOfRange(lo, hi int64) string {

@@ -12,7 +12,7 @@ import (
 
 // A small protocol to check against.
 type order struct {
-	ID       string            `json:"orderId" wire:"required,nonempty,fact=id"`
+	ID       string            `json:"orderId" wire:"required,nonempty,id,fact=id"`
 	Count    *int32            `json:"count,omitzero" wire:"min=1,max=10,fact=count"`
 	Ratio    float64           `json:"ratio,omitzero"`
 	Paid     bool              `json:"paid,omitzero"`
@@ -62,6 +62,9 @@ func TestCheck(t *testing.T) {
 		{"required null", `{"orderId":null}`, []string{"value /orderId is required"}},
 		{"empty string", `{"orderId":""}`, []string{"value /orderId must not be empty"}},
 		{"empty array", `{` + ok + `,"lines":[ ]}`, []string{"value /lines must not be empty"}},
+		{"id with NUL", `{"orderId":"a\u0000"}`, []string{"value /orderId must have at most 1024 bytes and no control characters"}},
+		{"long id", `{"orderId":"` + strings.Repeat("x", 1025) + `"}`, []string{"value /orderId must have at most 1024 bytes and no control characters"}},
+		{"longest id", `{"orderId":"` + strings.Repeat("x", 1024) + `"}`, nil},
 		{"nested missing", `{` + ok + `,"lines":[{"sku":"a"},{}]}`, []string{"value /lines/1/sku is required"}},
 		{"map element", `{` + ok + `,"byName":{"x/y":{}}}`, []string{"value /byName/x~1y/sku is required"}},
 		{"null element", `{` + ok + `,"lines":[null]}`, []string{"value /lines/0 must not be null"}},
