@@ -389,7 +389,8 @@ func (s *streamWriter) finish(ctx context.Context, err error) (Written, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return s.out(), ctx.Err()
 	}
-	return s.out(), errors.Join(err, s.frame(Frame{Err: streamFailure(err)}))
+	writeErr := s.frame(Frame{Err: streamFailure(err)})
+	return s.out(), errors.Join(err, writeErr)
 }
 
 // clearDeadline lets the connection serve its next request.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -285,12 +284,16 @@ func (c *checker) fieldValue(f *field, quiet bool) bool {
 	return true
 }
 
+// isID looks at a valid JSON string, decoding it only if it has escapes.
 func isID(raw jsontext.Value) bool {
-	if len(raw)-2 > 6*MaxIDBytes { // even if every byte were written as an escape
-		return false
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		if len(raw)-2 > 6*MaxIDBytes { // too long even if every byte is an escape
+			return false
+		}
+		text := String(raw)
+		return len(text) <= MaxIDBytes && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 	}
-	text := String(raw)
-	return len(text) <= MaxIDBytes && !strings.ContainsFunc(text, unicode.IsControl)
+	return len(raw)-2 <= MaxIDBytes && bytes.IndexByte(raw, 0x7f) < 0
 }
 
 func outOfRange(lo, hi int64) string {
