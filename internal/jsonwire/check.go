@@ -220,26 +220,33 @@ func (c *checker) exactlyOne(s *Shape, set uint64) {
 	c.add(KindValue, c.here(), problem, "give exactly one of them")
 }
 
-// member reads a name and returns the index of its field, -1 for an unknown one.
-func (c *checker) member(s *Shape) int {
+// name reads a member's name, unescaped. It is valid until the next read.
+func (c *checker) name() []byte {
 	quoted := c.take()
 	if c.dead {
-		return -1
+		return nil
 	}
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		plain, err := jsontext.AppendUnquote(nil, quoted)
-		if err != nil {
-			c.fail(err)
-			return -1
-		}
-		name = plain
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	plain, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		c.fail(err)
+	}
+	return plain
+}
+
+// member reads a name and returns the index of its field, -1 for an unknown one.
+func (c *checker) member(s *Shape) int {
+	name := c.name()
+	if c.dead {
+		return -1
 	}
 	if i, ok := s.byName[string(name)]; ok {
 		return i
 	}
 	if i, ok := s.byFold[fold(string(name))]; ok {
-		c.add(KindName, c.here(), fmt.Sprintf("unknown member %q", name), fmt.Sprintf("write %q", s.fields[i].name))
+		c.add(KindName, c.here(), fmt.Sprintf("unknown member %q", clip(string(name))), fmt.Sprintf("write %q", s.fields[i].name))
 	}
 	return -1
 }

@@ -2,6 +2,7 @@ package jsonwire
 
 import (
 	"reflect"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,4 +82,64 @@ func Quote(text string) jsontext.Value {
 		return raw
 	}
 	return raw
+}
+
+// Strings returns the texts of a JSON array of strings, and nil for any other
+// value.
+func Strings(raw jsontext.Value) []string {
+	var list []string
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil
+	}
+	return list
+}
+
+// Elements returns the raw values of a JSON array, and nil for any other value.
+// They alias raw.
+func Elements(raw jsontext.Value) []jsontext.Value {
+	c := newChecker(raw, CheckOptions{})
+	defer c.release()
+	if c.peek() != '[' {
+		return nil
+	}
+	c.token()
+	var list []jsontext.Value
+	for c.peek() != ']' && !c.dead {
+		list = append(list, c.take())
+	}
+	if c.dead {
+		return nil
+	}
+	return list
+}
+
+// Member is one member of a JSON object.
+type Member struct {
+	Name  string
+	Value jsontext.Value
+}
+
+// Members returns the members of a JSON object in their order, and nil for any
+// other value. The values alias raw.
+func Members(raw jsontext.Value) []Member {
+	c := newChecker(raw, CheckOptions{})
+	defer c.release()
+	if c.peek() != '{' {
+		return nil
+	}
+	c.token()
+	var list []Member
+	for c.peek() == '"' {
+		name := String(c.take())
+		list = append(list, Member{name, c.take()})
+	}
+	if c.dead {
+		return nil
+	}
+	return list
+}
+
+// EscapePointer writes a name as one step of a JSON pointer.
+func EscapePointer(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

@@ -98,11 +98,11 @@ func (p *callParser) broken() *RPCError {
 }
 
 func (p *callParser) envelopeMember() {
-	quoted := p.take()
+	name := p.name()
 	if p.dead {
 		return
 	}
-	switch name := String(quoted); name {
+	switch string(name) {
 	case "jsonrpc":
 		p.version = p.take()
 	case "id":
@@ -113,10 +113,10 @@ func (p *callParser) envelopeMember() {
 	case "params":
 		p.params()
 	default:
-		switch f := fold(name); f {
+		switch f := fold(string(name)); f {
 		case "jsonrpc", "id", "method", "params":
 			p.wrong = append(p.wrong, &Error{Kind: KindName, Path: p.here(), Offset: p.dec.InputOffset(),
-				Problem: fmt.Sprintf("unknown member %q", clip(name)), Fix: fmt.Sprintf("write %q", f)})
+				Problem: fmt.Sprintf("unknown member %q", clip(string(name))), Fix: fmt.Sprintf("write %q", f)})
 		}
 		p.take()
 	}
@@ -230,8 +230,8 @@ type Answer struct {
 var errorObjectShape = sync.OnceValue(ShapeOf[ErrorObject])
 
 // ParseAnswer reads one JSON-RPC response in one pass and checks its result
-// against result; with a nil shape any value will do. "result": null counts as a
-// result, "error": null as absent.
+// against result; with a nil shape any value will do, or none, which reads as
+// null. "result": null counts as a result, "error": null as absent.
 func ParseAnswer(body []byte, result *Shape, opt CheckOptions) (Answer, []*Error) {
 	if e := opt.Limits.check(body); e != nil {
 		return Answer{}, []*Error{e}
@@ -242,7 +242,7 @@ func ParseAnswer(body []byte, result *Shape, opt CheckOptions) (Answer, []*Error
 	version := ""
 	if c.enter('{') {
 		for c.peek() == '"' {
-			switch name := String(c.take()); name {
+			switch string(c.name()) {
 			case "jsonrpc":
 				version = String(c.take())
 			case "id":
@@ -266,6 +266,8 @@ func ParseAnswer(body []byte, result *Shape, opt CheckOptions) (Answer, []*Error
 	case len(c.problems) > 0:
 	case version != "2.0":
 		c.add(KindValue, "/jsonrpc", `must be "2.0"`, "")
+	case a.Result == nil && a.Error == nil && result == nil:
+		a.Result = jsontext.Value("null")
 	case a.Result == nil && a.Error == nil:
 		c.add(KindValue, "", "a response has a result or an error, this has neither", "")
 	case a.Result != nil && a.Error != nil:
