@@ -1,0 +1,111 @@
+package probe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+)
+
+// readCard judges the card and takes over what is kept of it. A card that is
+// refused gives an error that names every wrong field.
+func (l *look) readCard(raw []byte) error {
+	card, problems := a2a.ParseCard(raw)
+	var fields []parley.Field
+	for _, p := range problems {
+		level := registry.Warning
+		if p.Level == a2a.LevelError {
+			level = registry.Refusal
+			fields = append(fields, parley.Field{Path: p.Path, Problem: p.Problem, Fix: p.Fix})
+		}
+		l.problem(level, p.Path, p.Problem, p.Fix)
+	}
+	if card == nil {
+		return l.fail(parley.Invalid, "the card at "+l.found.CardURL+" cannot be used", fields...)
+	}
+	sum := sha256.Sum256(raw)
+	l.found.Card, l.found.Hash = raw, hex.EncodeToString(sum[:])
+	l.found.Title, l.found.Description, l.found.AgentVersion = card.Name, card.Description, card.Version
+	for _, i := range card.SupportedInterfaces {
+		l.found.Interfaces = append(l.found.Interfaces, registry.Interface{
+			URL: i.URL, Binding: string(i.ProtocolBinding), Version: string(i.ProtocolVersion), Tenant: i.Tenant,
+		})
+	}
+	l.explainSecurity(card)
+	return nil
+}
+
+// explainSecurity tells which credential the agent wants, which command stores
+// it, and what the mesh cannot do yet.
+func (l *look) explainSecurity(card *a2a.AgentCard) {
+	if len(card.SecuritySchemes) == 0 {
+		return
+	}
+	possible := len(card.SecurityRequirements) == 0
+	for _, r := range card.SecurityRequirements {
+		possible = possible || l.canMeet(card, r)
+	}
+	// What cannot be met matters only where nothing else will do.
+	level := registry.Note
+	if !possible {
+		level = registry.Warning
+	}
+	for _, name := range slices.Sorted(maps.Keys(card.SecuritySchemes)) {
+		path := "securitySchemes." + plain(name)
+		if c, kind := credentialFor(card.SecuritySchemes[name]); c != nil {
+			l.problem(registry.Note, path, "the agent takes "+kind, registry.AuthCommand(l.request.Agent, *c))
+		} else {
+			l.problem(level, path, "the agent takes "+kind+", which the mesh cannot show yet", "")
+		}
+	}
+	if !possible {
+		l.problem(registry.Warning, "securityRequirements", "the mesh cannot meet any of them: it shows an agent one bearer token, API key or user and password", "let the agent accept one of these")
+	}
+}
+
+// canMeet tells whether one credential meets the requirement.
+func (l *look) canMeet(card *a2a.AgentCard, r a2a.SecurityRequirement) bool {
+	if len(r.Schemes) > 1 {
+		return false
+	}
+	for name := range r.Schemes {
+		if c, _ := credentialFor(card.SecuritySchemes[name]); c == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// credentialFor gives the shape of credential that a scheme wants, nil if the
+// mesh has none, and the scheme in words.
+func credentialFor(s a2a.SecurityScheme) (*registry.Credential, string) {
+	switch {
+	case s.APIKey != nil:
+		name := plain(s.APIKey.Name)
+		where := fmt.Sprintf("an API key in the %s %s", plain(s.APIKey.Location), name)
+		switch s.APIKey.Location {
+		case registry.InHeader, registry.InQuery:
+			return &registry.Credential{Kind: registry.APIKey, In: s.APIKey.Location, Name: name}, where
+		}
+		return nil, where
+	case s.HTTPAuth != nil && strings.EqualFold(s.HTTPAuth.Scheme, "bearer"):
+		return &registry.Credential{Kind: registry.Bearer}, "a bearer token"
+	case s.HTTPAuth != nil && strings.EqualFold(s.HTTPAuth.Scheme, "basic"):
+		return &registry.Credential{Kind: registry.Basic}, "user and password (basic)"
+	case s.HTTPAuth != nil:
+		return nil, "HTTP authentication by " + plain(s.HTTPAuth.Scheme)
+	case s.OAuth2 != nil:
+		return nil, "OAuth 2"
+	case s.OpenIDConnect != nil:
+		return nil, "OpenID Connect"
+	case s.MutualTLS != nil:
+		return nil, "a client certificate"
+	}
+	return nil, "an unknown scheme"
+}
