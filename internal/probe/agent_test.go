@@ -23,7 +23,7 @@ import (
 	"github.com/parley-mesh/parley/internal/registry"
 )
 
-// face is an interface as a card writes it.
+// face is an interface, in the text that stands in the card.
 type face struct{ url, binding, version string }
 
 func rpc(url string) face  { return face{url, "JSONRPC", "1.0"} }
@@ -34,7 +34,7 @@ func rest(url string) face { return face{url, "HTTP+JSON", "1.0"} }
 func cardOf(more string, faces ...face) string {
 	var list []string
 	for _, f := range faces {
-		list = append(list, fmt.Sprintf(`{"url":%q,"protocolBinding":%q,"protocolVersion":%q}`, f.url, f.binding, f.version))
+		list = append(list, fmt.Sprintf(`{"url":"%s","protocolBinding":"%s","protocolVersion":"%s"}`, f.url, f.binding, f.version))
 	}
 	return `{"name":"echo","description":"says it again","version":"7","capabilities":{},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],` +
 		`"skills":[{"id":"echo","name":"echo","description":"says it again","tags":["echo"]}],` +

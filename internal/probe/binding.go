@@ -75,11 +75,15 @@ func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Bi
 		}
 		body = jsonwire.AppendCall(nil, jsonwire.Quote(id), string(a2a.GetTask), params)
 	} else {
-		path := []string{"tasks", id}
+		// Joined as text, as calls are: an escaped slash must stay one.
+		path := strings.TrimSuffix(u.EscapedPath(), "/")
 		if i.Tenant != "" {
-			path = append([]string{url.PathEscape(i.Tenant)}, path...)
+			path += "/" + url.PathEscape(i.Tenant)
 		}
-		u = u.JoinPath(path...)
+		u.RawPath = path + "/tasks/" + id
+		if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+			return nil, err
+		}
 	}
 	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
@@ -217,15 +221,4 @@ func (l *look) explain(err error) string {
 func mediaType(h http.Header) string {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return plain(strings.TrimSpace(kind))
-}
-
-// plain makes foreign text fit for a message: printable ASCII, and not much.
-func plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, s)
-	return s[:min(len(s), maxForeignText)]
 }

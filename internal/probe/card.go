@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -17,28 +18,53 @@ import (
 // refused gives an error that names every wrong field.
 func (l *look) readCard(raw []byte) error {
 	card, problems := a2a.ParseCard(raw)
-	var fields []parley.Field
-	for _, p := range problems {
-		level := registry.Warning
-		if p.Level == a2a.LevelError {
-			level = registry.Refusal
-			fields = append(fields, parley.Field{Path: p.Path, Problem: p.Problem, Fix: p.Fix})
-		}
-		l.problem(level, p.Path, p.Problem, p.Fix)
-	}
+	fields := l.tell(problems)
 	if card == nil {
 		return l.fail(parley.Invalid, "the card at "+l.found.CardURL+" cannot be used", fields...)
 	}
+	if n := len(card.SupportedInterfaces); n > maxInterfaces {
+		const path, fix = "supportedInterfaces", "list those that callers need"
+		problem := fmt.Sprintf("lists %d interfaces, at most %d are taken", n, maxInterfaces)
+		l.problem(registry.Refusal, path, problem, fix)
+		return l.fail(parley.Invalid, "the card at "+l.found.CardURL+" cannot be used", parley.Field{Path: path, Problem: problem, Fix: fix})
+	}
 	sum := sha256.Sum256(raw)
 	l.found.Card, l.found.Hash = raw, hex.EncodeToString(sum[:])
-	l.found.Title, l.found.Description, l.found.AgentVersion = card.Name, card.Description, card.Version
+	l.found.Title, l.found.Description, l.found.AgentVersion = words(card.Name, maxTitle), words(card.Description, maxDescription), words(card.Version, maxVersion)
 	for _, i := range card.SupportedInterfaces {
-		l.found.Interfaces = append(l.found.Interfaces, registry.Interface{
-			URL: i.URL, Binding: string(i.ProtocolBinding), Version: string(i.ProtocolVersion), Tenant: i.Tenant,
-		})
+		kept := registry.Interface{URL: i.URL, Binding: string(i.ProtocolBinding), Version: string(i.ProtocolVersion), Tenant: i.Tenant}
+		if !spoken(kept) {
+			kept.URL, kept.Binding, kept.Version, kept.Tenant = words(kept.URL, maxLabel), words(kept.Binding, maxLabel), words(kept.Version, maxLabel), words(kept.Tenant, maxLabel)
+		}
+		l.found.Interfaces = append(l.found.Interfaces, kept)
 	}
 	l.explainSecurity(card)
 	return nil
+}
+
+// tell reports what is wrong with the card, what refuses it first, and gives
+// what refuses it as fields.
+func (l *look) tell(problems []a2a.Problem) (fields []parley.Field) {
+	slices.SortStableFunc(problems, func(a, b a2a.Problem) int { return cmp.Compare(severity(a), severity(b)) })
+	for _, p := range problems[:min(len(problems), maxCardProblems)] {
+		if p.Level == a2a.LevelError {
+			l.problem(registry.Refusal, p.Path, p.Problem, p.Fix)
+			fields = append(fields, parley.Field{Path: p.Path, Problem: p.Problem, Fix: p.Fix})
+		} else {
+			l.problem(registry.Warning, p.Path, p.Problem, p.Fix)
+		}
+	}
+	if more := len(problems) - maxCardProblems; more > 0 {
+		l.problem(registry.Warning, "", fmt.Sprintf("and %d more problems of the card", more), "")
+	}
+	return fields
+}
+
+func severity(p a2a.Problem) int {
+	if p.Level == a2a.LevelError {
+		return 0
+	}
+	return 1
 }
 
 // explainSecurity tells which credential the agent wants, which command stores
@@ -56,7 +82,8 @@ func (l *look) explainSecurity(card *a2a.AgentCard) {
 	if !possible {
 		level = registry.Warning
 	}
-	for _, name := range slices.Sorted(maps.Keys(card.SecuritySchemes)) {
+	names := slices.Sorted(maps.Keys(card.SecuritySchemes))
+	for _, name := range names[:min(len(names), maxSchemes)] {
 		path := "securitySchemes." + plain(name)
 		if c, kind := credentialFor(card.SecuritySchemes[name]); c != nil {
 			l.problem(registry.Note, path, "the agent takes "+kind, registry.AuthCommand(l.request.Agent, *c))

@@ -43,7 +43,7 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 	var best sighting
 	var bestURL string
 	silent := map[string]bool{}
-	answered, closed, refused := false, false, 0
+	answered, closed, refused := false, -1, 0
 	for _, p := range places {
 		origin := p.url.Scheme + "://" + p.url.Host
 		if silent[origin] || p.lastResort && answered || p.old && best.kind >= cardV03 {
@@ -56,7 +56,9 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 		l.found.Tried = append(l.found.Tried, registry.Attempt{URL: p.url.String(), Result: s.result})
 		silent[origin] = s.silent
 		answered = answered || !s.silent
-		closed = closed || s.closed
+		if s.closed {
+			closed = len(l.found.Tried) - 1
+		}
 		if s.refused {
 			refused++
 		}
@@ -78,8 +80,9 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 	return best.card, nil
 }
 
-// nothingFound is the error that tells of every address that was tried.
-func (l *look) nothingFound(allRefused, closed bool) error {
+// nothingFound is the error that tells of every address that was tried. closed
+// is the index of one that wants credentials, or -1.
+func (l *look) nothingFound(allRefused bool, closed int) error {
 	var fields []parley.Field
 	for _, t := range l.found.Tried {
 		fields = append(fields, parley.Field{Path: t.URL, Problem: t.Result})
@@ -87,8 +90,10 @@ func (l *look) nothingFound(allRefused, closed bool) error {
 	switch {
 	case allRefused:
 		return l.fail(parley.Invalid, "the mesh may not connect to this address", fields...)
-	case closed:
-		fields[0].Fix = "the agent keeps its card closed: give its credential with the registration"
+	case closed >= 0 && l.request.Credential.For(fields[closed].Path):
+		fields[closed].Fix = "the agent refuses the credential it was shown"
+	case closed >= 0:
+		fields[closed].Fix = "the agent keeps its card closed: it must be shown a credential for this origin"
 	}
 	return l.fail(parley.AgentFailed, "no agent card was found", fields...)
 }

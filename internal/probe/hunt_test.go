@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func TestNothingFoundSaysWhatAnsweredWhere(t *testing.T) {
 	if diff := cmp.Diff(want, tried(in, a.URL)); diff != "" || kind != parley.AgentFailed {
 		t.Errorf("kind %v; tried (-want +got):\n%s", kind, diff)
 	}
-	for _, part := range []string{"no agent card was found", "keeps its card closed", a.URL + "/x/.well-known/agent.json: answered with status 500"} {
+	for _, part := range []string{"no agent card was found", "/.well-known/agent-card.json: answered with status 401 (the agent keeps its card closed", a.URL + "/x/.well-known/agent.json: answered with status 500"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the error does not say %q: %s", part, text)
 		}
@@ -220,6 +221,7 @@ func TestHostileDocuments(t *testing.T) {
 		{"not UTF-8", "{\"name\":\"\xff\"}", parley.Invalid, ""},
 		{"no interface", cardOf(""), parley.Invalid, "supportedInterfaces"},
 		{"no interface that is spoken", cardOf("", face{"https://example.com/", "JSONRPC", "0.3"}), parley.Invalid, "no interface can be used"},
+		{"too many interfaces", cardOf("", slices.Repeat([]face{rpc("https://example.com/")}, 65)...), parley.Invalid, "lists 65 interfaces, at most 64"},
 		{"a bad address", cardOf("", rpc("/rpc")), parley.Invalid, "supportedInterfaces[0].url"},
 		{"a secret", cardOf(`,"documentationUrl":"https://example.com/?api_key=0a1b2c3d4e5f6a7b"`, rpc("https://example.com/")), parley.Invalid, "documentationUrl: looks like"},
 	} {
@@ -247,6 +249,34 @@ func TestEveryWrongFieldIsNamed(t *testing.T) {
 		if !strings.Contains(text, "; "+field+": ") {
 			t.Errorf("%s is not named: %s", field, text)
 		}
+	}
+}
+
+func TestManyProblemsAreBounded(t *testing.T) {
+	w := newWorld()
+	w.site(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var faces []face
+		for n := range 64 {
+			faces = append(faces, face{fmt.Sprintf("relative/%d", n), "JSONRPC", "1.0"})
+		}
+		fmt.Fprint(rw, cardOf("", faces...))
+	}))
+	in, kind, text := look(t, w.inspector(), registry.InspectRequest{URL: "https://example.com/card"})
+	if kind != parley.Invalid || len(in.Problems) > 40 || strings.Count(text, "supportedInterfaces[") > 40 || !strings.Contains(lines(in, registry.Warning), "more problems of the card") {
+		t.Errorf("%d problems, %s", len(in.Problems), text)
+	}
+}
+
+// An agent's words are printed on terminals.
+func TestWordsOfAnAgentAreCleaned(t *testing.T) {
+	a := newAgent(t)
+	a.card = strings.Replace(cardOf("", rpc(a.URL+"/rpc"), face{`x\u001b[2Jy`, `GR\u001bPC`, "1.0"}), `"echo"`, `"e\u001b[31mcho\u202e `+strings.Repeat("ä", 500)+`"`, 1)
+	in, _, text := look(t, loopback(), registry.InspectRequest{URL: a.URL})
+	if text != "" {
+		t.Fatal(text)
+	}
+	if !strings.HasPrefix(in.Title, "e[31mcho ä") || len(in.Title) > 203 || strings.ContainsAny(fmt.Sprint(in.Title, in.Interfaces, in.Problems), "\x1b\u202e") {
+		t.Errorf("title %q, interfaces %q, problems %q", in.Title, in.Interfaces, in.Problems)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
@@ -19,17 +20,18 @@ import (
 const (
 	// maxAnswerBytes is the largest answer to the binding probe.
 	maxAnswerBytes = 64 << 10
+	// maxInterfaces is how many interfaces a card may list.
+	maxInterfaces = 64
 	// maxProbes is how many interfaces of one card are probed.
 	maxProbes = 8
 	// probesAtOnce is how many of them at a time.
 	probesAtOnce = 4
-	// maxProblems is how many problems one look reports.
-	maxProblems = 64
+	// maxCardProblems and maxSchemes bound what one look tells of a card and of
+	// its security schemes.
+	maxCardProblems = 32
+	maxSchemes      = 16
 	// maxETagBytes is the longest validator of a card that is kept.
 	maxETagBytes = 256
-	// maxForeignText is how much of an agent's own words goes into a message,
-	// in bytes.
-	maxForeignText = 60
 
 	userAgent = "parley"
 )
@@ -147,9 +149,8 @@ func (l *look) present(u *url.URL, h http.Header) {
 	case p.Header != "":
 		h.Set(p.Header, p.Value)
 	case p.Query != "":
-		query := u.Query()
-		query.Set(p.Query, p.Value)
-		u.RawQuery = query.Encode()
+		pair := url.Values{p.Query: {p.Value}}.Encode()
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+pair, "&")
 	}
 }
 
@@ -162,9 +163,7 @@ func (l *look) fail(kind parley.Kind, message string, fields ...parley.Field) er
 
 // problem adds to what the look reports.
 func (l *look) problem(level registry.Level, path, problem, fix string) {
-	if len(l.found.Problems) < maxProblems {
-		l.found.Problems = append(l.found.Problems, registry.Problem{Level: level, Path: path, Problem: problem, Fix: fix})
-	}
+	l.found.Problems = append(l.found.Problems, registry.Problem{Level: level, Path: path, Problem: problem, Fix: fix})
 }
 
 // refusedPrefix begins the result of an address that was not connected to.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,16 +171,16 @@ func TestNobodyAtTheInterface(t *testing.T) {
 
 func TestTooManyInterfaces(t *testing.T) {
 	a := newAgent(t)
-	probes := 0
-	a.mux.HandleFunc("/many/", func(w http.ResponseWriter, _ *http.Request) { probes++; w.WriteHeader(401) })
+	var probes atomic.Int32
+	a.mux.HandleFunc("/many/", func(w http.ResponseWriter, _ *http.Request) { probes.Add(1); w.WriteHeader(401) })
 	var faces []face
 	for n := range 30 {
 		faces = append(faces, rpc(fmt.Sprintf("%s/many/%d", a.URL, n)))
 	}
 	a.card = cardOf("", faces...)
 	in, _, text := look(t, loopback(), registry.InspectRequest{URL: a.URL})
-	if text != "" || probes > 8 || in.Interfaces[8].Probe != "not probed: the card names too many interfaces" {
-		t.Errorf("%d probes, %q, %s", probes, in.Interfaces[8].Probe, text)
+	if text != "" || probes.Load() != 8 || in.Interfaces[8].Probe != "not probed: the card names too many interfaces" {
+		t.Errorf("%d probes, %q, %s", probes.Load(), in.Interfaces[8].Probe, text)
 	}
 }
 

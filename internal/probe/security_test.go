@@ -83,7 +83,7 @@ func TestEachKindOfCredentialIsShown(t *testing.T) {
 		{Kind: registry.APIKey, In: registry.InHeader, Name: "Authorization", Secret: "Bearer good"},
 	} {
 		g := newGuarded(t)
-		g.card = cardOf("", rest(g.URL+"/rest"))
+		g.card = cardOf("", rest(g.URL+"/rest?x=y;z"))
 		c.Origin = credentialFor(g.URL).Origin
 		in, _, text := look(t, loopback(), registry.InspectRequest{URL: g.URL, Credential: &c})
 		if text != "" || in.Use != 0 {
