@@ -30,6 +30,8 @@ type finding struct {
 	odd    string // proven, but by another error than TaskNotFound: which
 	// heard is set where something answered over HTTP, in whatever shape.
 	heard bool
+	// refused is set where the address was not connected to.
+	refused bool
 	// sure is set where the answer can come from this binding only.
 	sure bool
 }
@@ -48,7 +50,7 @@ func (l *look) bind(ctx context.Context, i registry.Interface, binding a2a.Bindi
 	}
 	got, err := l.ask(request)
 	if err != nil {
-		return finding{result: l.explain(err)}
+		return finding{result: l.explain(err), refused: netguard.ReasonOf(err) == netguard.ReasonRefused}
 	}
 	if got.status == http.StatusUnauthorized || got.status == http.StatusForbidden {
 		return finding{result: registry.ProbeUnauthorized, heard: true}

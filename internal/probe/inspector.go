@@ -166,13 +166,10 @@ func (l *look) problem(level registry.Level, path, problem, fix string) {
 	l.found.Problems = append(l.found.Problems, registry.Problem{Level: level, Path: path, Problem: problem, Fix: fix})
 }
 
-// refusedPrefix begins the result of an address that was not connected to.
-const refusedPrefix = "not connected"
-
 // refusal is why the guard did not let a connection be made.
 func refusal(err error) string {
 	if refused, ok := errors.AsType[*netguard.RefusedError](err); ok {
-		return refusedPrefix + ": " + refused.Error()
+		return "not connected: " + refused.Error()
 	}
-	return refusedPrefix + ": the address is not permitted"
+	return "not connected: the address is not permitted"
 }

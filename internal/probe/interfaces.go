@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,48 +12,45 @@ import (
 	"github.com/parley-mesh/parley/internal/registry"
 )
 
-// Results for interfaces that are not probed.
-const (
-	notSpoken = "not spoken by the mesh"
-	notProbed = "not probed: the card names too many interfaces"
-)
+const notProbed = "not probed: the card names too many interfaces"
 
 // probe asks every usable interface which binding answers there, and chooses
 // the first proven one in the card's order. An interface whose address is not
 // permitted is a warning as long as another one is left.
 func (l *look) probe(ctx context.Context) error {
-	var usable []int
-	for n := range l.found.Interfaces {
-		i := &l.found.Interfaces[n]
-		switch {
-		case !spoken(*i):
-			i.Probe = notSpoken
-		case len(usable) == maxProbes:
-			i.Probe = notProbed
-		default:
-			usable = append(usable, n)
-		}
-	}
-	odd := make([]string, len(l.found.Interfaces))
+	all := l.found.Interfaces
+	findings := make([]finding, len(all))
 	var g errgroup.Group
 	g.SetLimit(probesAtOnce)
-	for _, n := range usable {
-		g.Go(func() error {
-			odd[n] = l.probeOne(ctx, &l.found.Interfaces[n])
-			return nil
-		})
+	probes := 0
+	for n := range all {
+		switch {
+		case !spoken(all[n]):
+			all[n].Probe = registry.ProbeNotSpoken
+		case probes == maxProbes:
+			all[n].Probe = notProbed
+		default:
+			probes++
+			g.Go(func() error {
+				findings[n] = l.probeOne(ctx, &all[n])
+				return nil
+			})
+		}
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	l.report(odd)
-	permitted := slices.ContainsFunc(l.found.Interfaces, func(i registry.Interface) bool {
-		return spoken(i) && !strings.HasPrefix(i.Probe, refusedPrefix)
-	})
-	if !permitted {
-		return l.nonePermitted()
+	refused := 0
+	for _, f := range findings {
+		if f.refused {
+			refused++
+		}
 	}
-	l.found.Use = slices.IndexFunc(l.found.Interfaces, func(i registry.Interface) bool { return i.Probe == registry.ProbeOK })
+	l.report(findings, refused == probes)
+	if refused == probes {
+		return l.nonePermitted(findings)
+	}
+	l.found.Use = slices.IndexFunc(all, func(i registry.Interface) bool { return i.Probe == registry.ProbeOK })
 	return nil
 }
 
@@ -69,7 +65,7 @@ func spoken(i registry.Interface) bool {
 
 // probeOne probes one interface: in the binding of its label and, where
 // something else answers, in the other one.
-func (l *look) probeOne(ctx context.Context, i *registry.Interface) (odd string) {
+func (l *look) probeOne(ctx context.Context, i *registry.Interface) finding {
 	label, other := a2a.JSONRPC, a2a.HTTPJSON
 	if a2a.Binding(i.Binding) == other {
 		label, other = other, label
@@ -77,26 +73,32 @@ func (l *look) probeOne(ctx context.Context, i *registry.Interface) (odd string)
 	f := l.bind(ctx, *i, label)
 	i.Probe = f.result
 	if f.proven() || f.result == registry.ProbeUnauthorized || !f.heard {
-		return f.odd
+		return f
 	}
-	if f := l.bind(ctx, *i, other); f.proven() && f.sure {
+	if g := l.bind(ctx, *i, other); g.proven() && g.sure {
 		i.Probe, i.Behaves = registry.ProbeOK, string(other)
-		return fmt.Sprintf("is labelled %s, but %s answers there, which is used", label, other)
+		g.odd = fmt.Sprintf("is labelled %s, but %s answers there, which is used", label, other)
+		return g
 	}
-	return ""
+	return f
 }
 
-// report tells what the probes found. odd holds, by interface, what is out of
-// the ordinary although it works.
-func (l *look) report(odd []string) {
+// report tells what the probes found.
+func (l *look) report(findings []finding, nonePermitted bool) {
+	home, _ := registry.OriginOf(l.found.CardURL) // an address that was fetched has one
 	for n, i := range l.found.Interfaces {
 		path := fmt.Sprintf("supportedInterfaces[%d]", n)
+		if origin, err := registry.OriginOf(i.URL); err == nil && origin != home {
+			l.problem(registry.Note, path, "is at another origin than the card: "+origin, "")
+		}
 		switch {
-		case odd[n] != "":
-			l.problem(registry.Warning, path, odd[n], "")
-		case i.Probe == registry.ProbeOK, i.Probe == notSpoken: // the latter the card's check has told
+		case findings[n].odd != "":
+			l.problem(registry.Warning, path, findings[n].odd, "")
+		case i.Probe == registry.ProbeOK, i.Probe == registry.ProbeNotSpoken: // the latter the card's check has told
 		case i.Probe == registry.ProbeUnauthorized:
 			l.problem(registry.Warning, path, l.unauthorized(i), registry.AuthCommand(l.request.Agent, registry.Credential{Kind: registry.Bearer})+", or as the card's schemes say")
+		case findings[n].refused && nonePermitted:
+			l.problem(registry.Refusal, path, i.Probe, "")
 		default:
 			l.problem(registry.Warning, path, i.Probe, "")
 		}
@@ -116,16 +118,11 @@ func (l *look) unauthorized(i registry.Interface) string {
 
 // nonePermitted is the error of a card whose every usable interface is at an
 // address the mesh may not connect to.
-func (l *look) nonePermitted() error {
+func (l *look) nonePermitted(findings []finding) error {
 	var fields []parley.Field
-	for n, i := range l.found.Interfaces {
-		if spoken(i) {
-			fields = append(fields, parley.Field{Path: fmt.Sprintf("supportedInterfaces[%d].url", n), Problem: i.Probe})
-		}
-	}
-	for k, p := range l.found.Problems {
-		if strings.Contains(p.Problem, refusedPrefix) {
-			l.found.Problems[k].Level = registry.Refusal
+	for n, f := range findings {
+		if f.refused {
+			fields = append(fields, parley.Field{Path: fmt.Sprintf("supportedInterfaces[%d].url", n), Problem: f.result})
 		}
 	}
 	return l.fail(parley.Invalid, "the mesh may not connect to any interface of this card", fields...)

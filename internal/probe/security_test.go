@@ -110,6 +110,9 @@ func TestCredentialGoesToNoOtherOrigin(t *testing.T) {
 	if len(thief.seen) == 0 || !home.saw("Bearer good") {
 		t.Error("the test shows nothing: neither was asked")
 	}
+	if got := lines(in, registry.Note); !strings.Contains(got, "supportedInterfaces[0]: is at another origin than the card: "+thief.URL) {
+		t.Errorf("notes:\n%s", got)
+	}
 	if got := lines(in, registry.Warning); !strings.Contains(got, "those at hand are for "+c.Origin+" only") {
 		t.Errorf("warnings:\n%s", got)
 	}
@@ -161,6 +164,9 @@ securityRequirements: the mesh cannot meet any of them: it shows an agent one be
 `
 	if got := lines(in, registry.Warning); got != want {
 		t.Errorf("warnings:\n%swant:\n%s", got, want)
+	}
+	if got := lines(in, registry.Note); strings.Contains(got, "another origin") {
+		t.Errorf("the card's own origin is called another one:\n%s", got)
 	}
 	want = `securitySchemes.f: the agent takes an API key in the query key (parley agent auth echo --api-key --query key)
 securitySchemes.g: the agent takes user and password (basic) (parley agent auth echo --basic USER)
