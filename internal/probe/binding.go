@@ -77,13 +77,11 @@ func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Bi
 		}
 		body = jsonwire.AppendCall(nil, jsonwire.Quote(id), string(a2a.GetTask), params)
 	} else {
-		// Joined as text, as calls are: an escaped slash must stay one.
 		path := strings.TrimSuffix(u.EscapedPath(), "/")
 		if i.Tenant != "" {
 			path += "/" + url.PathEscape(i.Tenant)
 		}
-		u.RawPath = path + "/tasks/" + id
-		if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+		if u, err = atPath(*u, path+"/tasks/"+id); err != nil {
 			return nil, err
 		}
 	}

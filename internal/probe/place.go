@@ -72,11 +72,21 @@ func below(u *url.URL, asGiven, lastResort bool) []place {
 	}
 	for _, name := range []string{wellKnown, oldWellKnown} {
 		for _, prefix := range []string{base, ""} {
-			at := &url.URL{Scheme: u.Scheme, Host: u.Host}
-			if at, err := at.Parse(prefix + name); err == nil { // prefix is a path that was parsed before
+			if at, err := atPath(url.URL{Scheme: u.Scheme, Host: u.Host}, prefix+name); err == nil { // prefix is a path that was parsed before
 				add(at, name == oldWellKnown)
 			}
 		}
 	}
 	return list
+}
+
+// atPath is u with an escaped path. The path is set, not resolved as a reference
+// is: an escaped slash stays one, and "//host" leads to no other host.
+func atPath(u url.URL, escaped string) (*url.URL, error) {
+	path, err := url.PathUnescape(escaped)
+	if err != nil {
+		return nil, err
+	}
+	u.Path, u.RawPath = path, escaped
+	return &u, nil
 }
