@@ -74,8 +74,11 @@ func TestThroughParley(t *testing.T) {
 			}
 		})
 	}
+	if t.Failed() {
+		return // a result that broke off does not show which lines are needed
+	}
 	for i, a := range allowed {
-		if !used[i] && !t.Failed() {
+		if !used[i] {
 			t.Errorf("differences.txt:%d: nothing differs there any more, remove the line: %s %s", a.Line, a.Pair, a.Place)
 		}
 	}
