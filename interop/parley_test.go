@@ -7,13 +7,10 @@ import (
 	"testing"
 )
 
-// startMesh starts Parley, or skips where this repository has none.
+// startMesh builds and starts Parley.
 func startMesh(t *testing.T) *Mesh {
 	t.Helper()
 	p := peers(t)
-	if !p.HasParley() {
-		t.Skip("there is no cmd/parley to build")
-	}
 	binary, err := p.BuildParley(t.Context())
 	if err != nil {
 		t.Fatal(err)
