@@ -55,7 +55,7 @@ func DecodeREST(status int, header http.Header, body []byte) *Error {
 }
 
 // known finds the row of the reason that ErrorInfo gave. A2A's nine count only in
-// A2A's domain.
+// A2A's domain; our own words count in A2A's too, where SDKs put some of them.
 func (e *Error) known() (category, bool) {
 	if e.Reason.InA2A() && e.domain() != DomainA2A {
 		return category{}, false
@@ -192,7 +192,8 @@ func (e *Error) readProblem(body []byte) bool {
 }
 
 // readDetails takes ErrorInfo, BadRequest and RetryInfo out of the typed details
-// and keeps the others as they are. Data that is no list of objects is dropped:
+// and keeps the others as they are, reasons of other domains among them: they mean
+// what their domain says. Data that is no list of objects is dropped:
 // v1.0 knows none.
 func (e *Error) readDetails(list jsontext.Value) {
 	if len(list) == 0 || list[0] != '[' {
@@ -211,7 +212,7 @@ func (e *Error) readDetails(list jsontext.Value) {
 			continue
 		}
 		switch {
-		case d.Type == typeErrorInfo && e.Reason == "" && d.Reason != "":
+		case d.Type == typeErrorInfo && e.Reason == "" && d.Reason != "" && (d.Domain == DomainA2A || d.Domain == DomainParley):
 			e.setReason(d.Reason, d.Domain)
 			e.Metadata = d.Metadata
 		case d.Type == typeBadRequest && e.Violations == nil:
@@ -226,14 +227,14 @@ func (e *Error) readDetails(list jsontext.Value) {
 	}
 }
 
-// setReason takes a peer's reason over. One in A2A's domain that is none of the
-// nine keeps its domain, and its codes come from elsewhere.
+// setReason takes a peer's reason over. The domain is kept where it does not
+// follow from the reason.
 func (e *Error) setReason(reason, domain string) {
 	if reason == "" {
 		return
 	}
 	e.Reason, e.Domain = Reason(clip(reason)), domain
-	if e.Reason.InA2A() && domain == DomainA2A {
+	if e.Reason.InA2A() == (domain == DomainA2A) {
 		e.Domain = ""
 	}
 }
