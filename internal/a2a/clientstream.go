@@ -82,7 +82,7 @@ func (s *clientStream) read(event string, data []byte) (f Frame, err error) {
 		f, err = s.readREST(event, data)
 	}
 	if err == nil && s.x.same {
-		f.Raw = data
+		f.Raw, f.Event = data, event
 	}
 	return f, err
 }
