@@ -72,6 +72,8 @@ func TestDecodeRPC(t *testing.T) {
 		{"ErrorInfo wins over the code", info("TASK_NOT_FOUND", DomainA2A), ReasonTaskNotFound, -32603, 404},
 		{"unknown reason of A2A falls through", info("EXECUTION_IN_PROGRESS", DomainA2A), "EXECUTION_IN_PROGRESS", -32603, 500},
 		{"foreign domain is not A2A's", info("TASK_NOT_FOUND", "example.com"), ReasonInternal, -32603, 500},
+		{"our domain has none of the nine", info("TASK_NOT_FOUND", DomainParley), ReasonInternal, -32603, 500},
+		{"our words in A2A's domain", info("INVALID_PARAMS", DomainA2A), ReasonInvalidParams, -32603, 400},
 		{"code alone", `{"code":-32002,"message":"m"}`, ReasonTaskNotCancelable, -32002, 400},
 		{"code with free data", `{"code":-32001,"message":"m","data":{"taskId":"x"}}`, ReasonTaskNotFound, -32001, 404},
 		{"unknown code", `{"code":-32050,"message":"m"}`, ReasonInternal, -32050, 500},
