@@ -246,6 +246,36 @@ func TestSubscribeByGET(t *testing.T) {
 	}
 }
 
+// Peers confirm a deletion in several ways; the caller gets the peer's own where
+// it speaks the same binding, else an empty object.
+func TestDeleteAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		upstream Binding
+		status   int
+		body     string
+		caller   Binding
+		want     string
+	}{
+		{HTTPJSON, 204, "", HTTPJSON, "204 \n"},
+		{HTTPJSON, 200, "", HTTPJSON, "200 application/a2a+json\n"},
+		{HTTPJSON, 204, "", JSONRPC, "200 application/json\n" + `{"jsonrpc":"2.0","id":4,"result":{}}`},
+		{JSONRPC, 200, `{"jsonrpc":"2.0","id":1,"result":null}`, HTTPJSON, "200 application/a2a+json\n{}"},
+		{JSONRPC, 200, `{"jsonrpc":"2.0","id":1}`, HTTPJSON, "200 application/a2a+json\n{}"},
+		{JSONRPC, 200, `{"jsonrpc":"2.0","id":4,"result":null}`, JSONRPC, "200 application/json\n" + `{"jsonrpc":"2.0","id":4,"result":null}`},
+	} {
+		through := proxy(t, Endpoint{URL: answering(t, tt.status, mediaJSON, tt.body), Binding: tt.upstream})
+		got := ""
+		if tt.caller == JSONRPC {
+			got = rawCall(t, "POST", through, `{"jsonrpc":"2.0","id":4,"method":"DeleteTaskPushNotificationConfig","params":{"taskId":"t","id":"c"}}`)
+		} else {
+			got = rawCall(t, "DELETE", through+"/tasks/t/pushNotificationConfigs/c", "")
+		}
+		if got != tt.want {
+			t.Errorf("%s %d %s to %s: %q, want %q", tt.upstream, tt.status, tt.body, tt.caller, got, tt.want)
+		}
+	}
+}
+
 // A router that takes the whole segment for a task's id must not pass its task off
 // as a subscription: the first answer counts.
 func TestSubscribeByGETMistaken(t *testing.T) {

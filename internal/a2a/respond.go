@@ -48,6 +48,10 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 		return Written{Status: http.StatusNoContent, Err: rep.Err}, nil
 	}
 	body, status := encodeReply(q, rep)
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return Written{Status: status}, nil
+	}
 	h := w.Header()
 	h["Content-Type"] = contentTypeJSON
 	if q.Binding == HTTPJSON {
@@ -166,8 +170,7 @@ func respondStream(ctx context.Context, w http.ResponseWriter, q *Request, rep *
 	s := &streamWriter{q: q, rc: http.NewResponseController(w), w: w, opt: opt, cancel: cancel}
 	defer rep.Stream.Close()
 	s.startTimer()
-	defer s.stopTimer()
-	defer s.clearDeadline()
+	defer s.end()
 
 	frame, err := rep.Stream.Next(ctx)
 	if !s.beginOr(func() { s.plain = frame.Err != nil || err != nil }) {
@@ -245,13 +248,16 @@ func (s *streamWriter) startTimer() {
 	}
 }
 
-func (s *streamWriter) stopTimer() {
+// end stops the timer and lifts the write deadline, so that the connection can
+// serve its next request.
+func (s *streamWriter) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	_ = s.rc.SetWriteDeadline(time.Time{}) // writers without deadlines have none to lift
 }
 
 // keepAlive runs when nothing was written for a while. A caller who is gone is
@@ -396,9 +402,6 @@ func (s *streamWriter) finish(ctx context.Context, err error) (Written, error) {
 	writeErr := s.frame(Frame{Err: streamFailure(err)})
 	return s.out(), errors.Join(err, writeErr)
 }
-
-// clearDeadline lets the connection serve its next request.
-func (s *streamWriter) clearDeadline() { _ = s.rc.SetWriteDeadline(time.Time{}) }
 
 func (s *streamWriter) out() Written {
 	s.mu.Lock()
