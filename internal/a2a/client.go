@@ -314,7 +314,10 @@ func joinExtensions(uris []string) string { return strings.Join(uris, ", ") }
 func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	rep := &Reply{Status: resp.StatusCode, Received: resp.Header, HeadersAt: time.Now()}
 	if echo := resp.Header[keyExtensions]; len(echo) > 0 {
-		rep.Header = http.Header{keyExtensions: {joinExtensions(splitExtensions(echo))}}
+		rep.addHeader(keyExtensions, joinExtensions(splitExtensions(echo)))
+	}
+	if mediaType := resp.Header["Content-Type"]; x.same && len(mediaType) == 1 && x.binding == HTTPJSON && isJSON(mediaType[0], mediaA2A, mediaJSON) {
+		rep.addHeader("Content-Type", mediaType[0]) // goes with Raw
 	}
 	if x.q.Method.Streaming() && resp.StatusCode == http.StatusOK && isJSON(resp.Header.Get("Content-Type"), mediaSSE) {
 		rep.Stream = newClientStream(x, resp.Body)

@@ -256,8 +256,8 @@ func TestDeleteAnswers(t *testing.T) {
 		caller   Binding
 		want     string
 	}{
-		{HTTPJSON, 204, "", HTTPJSON, "204 \n"},
-		{HTTPJSON, 200, "", HTTPJSON, "200 application/a2a+json\n"},
+		{HTTPJSON, 204, "", HTTPJSON, "204 application/json\n"},
+		{HTTPJSON, 200, "", HTTPJSON, "200 application/json\n"},
 		{HTTPJSON, 204, "", JSONRPC, "200 application/json\n" + `{"jsonrpc":"2.0","id":4,"result":{}}`},
 		{JSONRPC, 200, `{"jsonrpc":"2.0","id":1,"result":null}`, HTTPJSON, "200 application/a2a+json\n{}"},
 		{JSONRPC, 200, `{"jsonrpc":"2.0","id":1}`, HTTPJSON, "200 application/a2a+json\n{}"},

@@ -13,7 +13,7 @@ type Reply struct {
 	// Status is the HTTP status. 0 means what fits the answer.
 	Status int
 	// Header is sent to the caller as it is. Client.Do puts nothing there but the
-	// activated extensions.
+	// activated extensions, and the media type that goes with Raw.
 	Header http.Header
 	// Result is the result object of a unary success.
 	Result jsontext.Value
@@ -34,6 +34,13 @@ type Reply struct {
 
 // Fail is a Reply that carries an error.
 func Fail(err *Error) *Reply { return &Reply{Err: err} }
+
+func (r *Reply) addHeader(name, value string) {
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header[name] = []string{value}
+}
 
 // Stream yields the frames of a streaming answer in order.
 type Stream interface {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,9 +54,8 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 		return Written{Status: status}, nil
 	}
 	h := w.Header()
-	h["Content-Type"] = contentTypeJSON
-	if q.Binding == HTTPJSON {
-		h["Content-Type"] = contentTypeA2A
+	if _, ok := h["Content-Type"]; !ok || rep.Raw == nil {
+		h["Content-Type"] = contentType(q)
 	}
 	if _, ok := h["Cache-Control"]; !ok {
 		h["Cache-Control"] = noStore
@@ -85,6 +85,25 @@ var (
 	noCache         = []string{"no-cache"}
 	accelOff        = []string{"no"}
 )
+
+// contentType is what a unary answer is called: the protocol's own type in REST,
+// but plain JSON for a caller who says what it reads and does not name ours.
+// Stock clients exist that drop every error typed otherwise.
+func contentType(q *Request) []string {
+	if q.Binding != HTTPJSON {
+		return contentTypeJSON
+	}
+	accept := q.Header.Values("Accept")
+	if len(accept) == 0 {
+		return contentTypeA2A
+	}
+	for _, line := range accept {
+		if strings.Contains(line, mediaA2A) || strings.Contains(line, "*/*") || strings.Contains(line, "application/*") {
+			return contentTypeA2A
+		}
+	}
+	return contentTypeJSON
+}
 
 // guardWrite bounds the writing of a body that may not fit into the connection's
 // buffers. Smaller ones never block the handler and are spared the timers.
