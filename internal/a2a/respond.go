@@ -192,7 +192,7 @@ func respondStream(ctx context.Context, w http.ResponseWriter, q *Request, rep *
 	defer s.end()
 
 	frame, err := rep.Stream.Next(ctx)
-	if !s.beginOr(func() { s.plain = frame.Err != nil || err != nil }) {
+	if !s.start(frame.Err == nil && err == nil) {
 		// The stream fails before it has begun: an ordinary error.
 		failure := frame.Err
 		if failure == nil {
@@ -297,14 +297,13 @@ func (s *streamWriter) keepAlive() {
 	s.timer.Reset(s.opt.keepAlive())
 }
 
-// beginOr settles whether the answer is a stream, unless the timer did before.
-func (s *streamWriter) beginOr(decide func()) bool {
+// start settles whether the answer is a stream: if its first frame is good, or if
+// the timer has begun it already.
+func (s *streamWriter) start(good bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.begun {
-		decide()
-	}
-	if s.plain {
+	if !good && !s.begun {
+		s.plain = true
 		return false
 	}
 	s.begin()
