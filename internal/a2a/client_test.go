@@ -134,7 +134,10 @@ func TestDoStages(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := (&Client{Transport: testTransport(t)}).Do(t.Context(), Endpoint{URL: tt.url, Binding: JSONRPC}, sendRequest(t, SendMessage), nil)
 			var te *TransportError
-			if !errors.As(err, &te) || te.Stage != tt.stage || te.Wrote != tt.wrote {
+			errors.As(err, &te)
+			// A peer that hangs up at once may be noticed before the writer is done.
+			early := te != nil && te.Stage == StageWrite && tt.stage == StageHeaders
+			if te == nil || te.Stage != tt.stage && !early || te.Wrote != tt.wrote {
 				t.Errorf("Do = %#v, want stage %s, wrote %v", err, tt.stage, tt.wrote)
 			}
 		})
