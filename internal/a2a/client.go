@@ -326,7 +326,7 @@ func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	defer resp.Body.Close()
 	body, err := readLimited(resp.Body, resp.ContentLength, x.client.Limits.Bytes())
 	if err != nil {
-		if err == errTooLarge {
+		if errors.Is(err, errTooLarge) {
 			err = ErrTooLarge
 		}
 		return nil, x.bodyError(resp.StatusCode, err)

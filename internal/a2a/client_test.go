@@ -190,7 +190,7 @@ func TestClientStreams(t *testing.T) {
 			if n != tt.frames || !errors.Is(err, want) {
 				t.Errorf("%d frames, then %v; want %d, then %v", n, err, tt.frames, want)
 			}
-			if again, err2 := rep.Stream.Next(t.Context()); err2 != err || again.Result != nil {
+			if again, err2 := rep.Stream.Next(t.Context()); !errors.Is(err2, err) || again.Result != nil {
 				t.Errorf("after the end: %+v, %v", again, err2)
 			}
 		})

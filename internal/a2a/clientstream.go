@@ -68,7 +68,7 @@ func (s *clientStream) ending(ctx context.Context, err error) error {
 		return io.EOF
 	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
 		err = ErrEndEarly
-	case err == errFrameTooLarge:
+	case errors.Is(err, errFrameTooLarge):
 		err = ErrTooLarge
 	}
 	return &TransportError{Stage: StageStream, Wrote: true, Status: 200, Err: err}
