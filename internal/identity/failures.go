@@ -48,6 +48,11 @@ type Source struct {
 	Count   int64  `json:"count"`
 }
 
+// Sorted lists the reasons that occurred, always in the same order.
+func (f *Failures) Sorted() []Reason {
+	return slices.DeleteFunc(slices.Clone(reasons), func(r Reason) bool { return f.Reasons[r] == 0 })
+}
+
 // failures counts failed attempts and limits them per remote address.
 type failures struct {
 	limit     rate.Limit
@@ -241,10 +246,8 @@ func (d *Directory) summarise(ctx context.Context) {
 		return
 	}
 	attrs := []slog.Attr{slog.Int64("total", f.Total)}
-	for _, reason := range reasons {
-		if n := f.Reasons[reason]; n > 0 {
-			attrs = append(attrs, slog.Int64(string(reason), n))
-		}
+	for _, reason := range f.Sorted() {
+		attrs = append(attrs, slog.Int64(string(reason), f.Reasons[reason]))
 	}
 	if len(f.Sources) > 0 {
 		attrs = append(attrs, slog.String("source", f.Sources[0].Address))

@@ -100,7 +100,7 @@ func (d *Directory) UpdatePrincipal(ctx context.Context, name parley.PrincipalNa
 	if err != nil {
 		return nil, err
 	}
-	if err := sameVersion(op, string(name), version, p.Version); err != nil {
+	if err := SameVersion(op, string(name), version, p.Version); err != nil {
 		return nil, err
 	}
 	if c.Roles != nil {
@@ -123,7 +123,7 @@ func (d *Directory) DeletePrincipal(ctx context.Context, name parley.PrincipalNa
 	if err != nil {
 		return err
 	}
-	if err := sameVersion("identity.deletePrincipal", string(name), version, p.Version); err != nil {
+	if err := SameVersion("identity.deletePrincipal", string(name), version, p.Version); err != nil {
 		return err
 	}
 	if err := d.store.DeletePrincipal(ctx, name, p.Version, d.principalEvent(ctx, "principal.removed", p)); err != nil {
