@@ -94,5 +94,7 @@ func (s *Server) keyRoutes() {
 	route(s, parley.RoleOperator, operation("getKey", "GET", "/keys/{id}", "Show a key, without its secret", 200),
 		func(ctx context.Context, in *one) (*entity[Key], error) { return s.keyEntity(dir.Key(ctx, in.ID)) })
 	route(s, parley.RoleAdmin, operation("revokeKey", "POST", "/keys/{id}/revoke", "Revoke a key, in force at once", 200),
-		func(ctx context.Context, in *one) (*entity[Key], error) { return s.keyEntity(dir.RevokeKey(ctx, in.ID)) })
+		func(ctx context.Context, in *one) (*entity[Key], error) {
+			return s.keyEntity(dir.RevokeKey(ctx, in.ID))
+		})
 }

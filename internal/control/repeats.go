@@ -19,7 +19,7 @@ const idempotencyHeader = "Idempotency-Key"
 // a restart, or where a bound pushes an answer out, a repeated write is done
 // anew, and unique names are what keeps most of them from doing harm.
 const (
-	maxIdempotencyKey = 255       // bytes of a key
+	maxIdempotencyKey = 255 // bytes of a key
 	repeatFor         = 24 * time.Hour
 	maxRepeats        = 4096
 	maxRepeatBytes    = 16 << 20 // all remembered answers together

@@ -258,8 +258,8 @@ func (s *Server) log(ctx context.Context, operation string, err error) {
 func operation(id, method, path, summary string, status int) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: Prefix + path, Summary: summary, DefaultStatus: status,
-		Tags:         []string{strings.Split(strings.TrimPrefix(path, "/"), "/")[0]},
-		MaxBodyBytes: maxBody + 1, // readBody has bounded it
+		Tags:            []string{strings.Split(strings.TrimPrefix(path, "/"), "/")[0]},
+		MaxBodyBytes:    maxBody + 1, // readBody has bounded it
 		BodyReadTimeout: -1,          // and timed it
 	}
 }
