@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -85,6 +86,7 @@ type settings struct {
 	doc, raw, notes    string
 	profile            string
 	third, thirdHeader string
+	only               string
 	thirdPID           int
 }
 
@@ -94,10 +96,11 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&s.Binary, "parley", "bin/parley", "the parley `binary` to measure; without it the other paths are measured alone")
 	flags.StringVar(&s.Dir, "dir", ".tmp", "`directory` for data and raw figures, on the file system whose commits count")
-	flags.StringVar(&s.doc, "doc", "docs/benchmarks.md", "the `file` to write the report to; empty, and with -short: only printed")
+	flags.StringVar(&s.doc, "doc", "docs/benchmarks.md", "the `file` to write the report to; empty, and always with -short or -only: only printed")
 	flags.StringVar(&s.raw, "raw", "", "the `file` for the raw figures as JSON (default DIR/benchmarks.json)")
 	flags.StringVar(&s.notes, "notes", "docs/benchmarks-notes.md", "hand-kept `file` with the section on where the time goes")
 	flags.BoolVar(&s.short, "short", false, "few and short measurements, for development")
+	flags.StringVar(&s.only, "only", "", "comma-separated `rows` to measure (unary-1, unary-64, task-64, sse, half-load); empty for all")
 	flags.IntVar(&s.Pairs, "pairs", 0, fmt.Sprintf("how often each path is measured (default %d)", bench.DefaultPairs))
 	flags.DurationVar(&s.Warmup, "warmup", 0, fmt.Sprintf("uncounted beginning of a measurement (default %s)", bench.DefaultWarmup))
 	flags.DurationVar(&s.Duration, "duration", 0, fmt.Sprintf("counted part of a measurement (default %s)", bench.DefaultDuration))
@@ -117,8 +120,10 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 
 // complete derives what the flags leave open.
 func (s *settings) complete() {
+	if s.short || s.only != "" {
+		s.doc = "" // what is published is always the whole run
+	}
 	if s.short {
-		s.doc = ""
 		if s.Pairs == 0 {
 			s.Pairs = shortPairs
 		}
@@ -131,6 +136,9 @@ func (s *settings) complete() {
 	}
 	if s.raw == "" {
 		s.raw = filepath.Join(s.Dir, "benchmarks.json")
+	}
+	if s.only != "" {
+		s.Rows = strings.Split(s.only, ",")
 	}
 	if s.third != "" {
 		s.Third = &bench.Target{Message: s.third, PID: s.thirdPID}

@@ -57,6 +57,10 @@ func (g *Goal) judge(s Spread, reached bool, measured string) {
 	g.Measured = measured
 }
 
+// quietShare is how much of the machine others may take before the report
+// warns of it.
+const quietShare = 0.05
+
 // Commit returns the spread of the commit probe's medians, in nanoseconds.
 func (r *Report) Commit() Spread {
 	times := make([]float64, len(r.Commits))

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,7 +40,7 @@ type parleyMesh struct {
 	data   string
 	cmd    *exec.Cmd
 	ended  chan error
-	stderr *bytes.Buffer
+	log    string // the file that has its standard error
 	ready  readyFile
 	key    string // the caller's API key
 }
@@ -54,11 +55,18 @@ type readyFile struct {
 // of strict durability, registers the two agents and makes a key for the
 // caller.
 func startParley(ctx context.Context, binary, dir, messageURL, taskURL string) (*parleyMesh, error) {
-	p := &parleyMesh{binary: binary, data: filepath.Join(dir, "data"), ended: make(chan error, 1), stderr: new(bytes.Buffer)}
+	p := &parleyMesh{binary: binary, data: filepath.Join(dir, "data"), ended: make(chan error, 1), log: filepath.Join(dir, "parley.log")}
+	// A file, not a pipe: copying a log line for each call would be work of this
+	// process on the cores that are being measured.
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, fmt.Errorf("start parley: %w", err)
+	}
+	defer log.Close() // the process has its own handle
 	ready := filepath.Join(dir, "ready.json")
 	p.cmd = command(ctx, binary, "serve", "--data", p.data, "--listen", "127.0.0.1:0",
-		"--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready)
-	p.cmd.Stderr = p.stderr
+		"--ops-listen", "127.0.0.1:0", "--ready-file", ready)
+	p.cmd.Stderr, p.cmd.Env = log, environment()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start parley: %w", err)
 	}
@@ -70,6 +78,13 @@ func startParley(ctx context.Context, binary, dir, messageURL, taskURL string) (
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
+}
+
+// environment is this process's without Parley's own variables: an operator's
+// settings must neither change what is measured nor send the commands to the
+// operator's mesh.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PARLEY_") })
 }
 
 // await waits for the ready file.
@@ -87,7 +102,7 @@ func (p *parleyMesh) await(ctx context.Context, file string) error {
 		select {
 		case err := <-p.ended:
 			p.ended <- err
-			return fmt.Errorf("start parley: it ended (%v): %s", err, p.stderr.Bytes())
+			return fmt.Errorf("start parley: it ended (%v); its log ends: %s", err, p.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("start parley: no ready file: %w", ctx.Err())
 		case <-time.After(readyPoll):
@@ -150,7 +165,7 @@ func (p *parleyMesh) run(ctx context.Context, args ...string) ([]byte, error) {
 	defer cancel()
 	var stderr bytes.Buffer
 	cmd := command(ctx, p.binary, append(args, "--data", p.data)...)
-	cmd.Stderr = &stderr
+	cmd.Stderr, cmd.Env = &stderr, environment()
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("parley %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
@@ -201,10 +216,22 @@ func (p *parleyMesh) stop() error {
 	select {
 	case err := <-p.ended:
 		if err != nil {
-			return fmt.Errorf("stop parley: %w: %s", err, p.stderr.Bytes())
+			return fmt.Errorf("stop parley: %w; its log ends: %s", err, p.logTail())
 		}
 		return nil
 	case <-time.After(stopTime):
 		return errors.Join(fmt.Errorf("stop parley: not within %s", stopTime), p.cmd.Process.Kill())
 	}
+}
+
+// logTailBytes is how much of Parley's log an error quotes.
+const logTailBytes = 2000
+
+// logTail returns the end of Parley's log.
+func (p *parleyMesh) logTail() []byte {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(text[max(0, len(text)-logTailBytes):])
 }

@@ -33,6 +33,8 @@ type started struct {
 // the addresses as one line of JSON to out, and serves until ctx ends. A
 // handler is made from the absolute URL at which it will be found.
 func Serve(ctx context.Context, out io.Writer, handlers ...func(base string) (http.Handler, error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the servers already started when a later one cannot be
 	var ready started
 	group, ctx := errgroup.WithContext(ctx)
 	for _, newHandler := range handlers {

@@ -29,7 +29,7 @@ func NewProxy(upstream string) (http.Handler, error) {
 	if to.Scheme != "http" || to.Host == "" {
 		return nil, fmt.Errorf("upstream address %q: want http://HOST:PORT", upstream)
 	}
-	return &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost:   proxyIdlePerHost,
@@ -38,7 +38,18 @@ func NewProxy(upstream string) (http.Handler, error) {
 			DisableCompression:    true,
 		},
 		BufferPool: &bufferPool{pool: sync.Pool{New: func() any { b := make([]byte, proxyBufferBytes); return &b }}},
-	}, nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Without it the server closes the request body as soon as the response
+		// begins. An agent that answers at once beats the transport's last read
+		// of that body, which then fails and takes the connection with it: seen
+		// as truncated event streams.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}), nil
 }
 
 // bufferPool lends copy buffers to the reverse proxy.

@@ -17,6 +17,9 @@ func (r *Report) Markdown(w io.Writer, notes string) error {
 	if r.LeftOut != "" {
 		fmt.Fprintf(&b, "**%s.** The figures below are of the other paths alone.\n\n", r.LeftOut)
 	}
+	if foreign := r.Foreign(); foreign.Median > quietShare {
+		fmt.Fprintf(&b, "**The machine was not quiet:** other programs or the hypervisor took %s of its CPU time. Repeat the run before quoting it.\n\n", showShares(foreign))
+	}
 	r.writeGoals(&b)
 	r.writeRatios(&b)
 	r.writeAbsolutes(&b)
@@ -86,16 +89,19 @@ func (r *Report) writeAbsolutes(b *strings.Builder) {
 				showTime(spreadOf(row.of(path, p50)).Median), showTime(spreadOf(row.of(path, p99)).Median), cpu)
 		}
 	}
-	commit := r.Commit()
-	fmt.Fprintf(b, "\nMedian durable commit of one row on the same file system, probed before each pair at half load: %s.\n\n", showTimes(commit))
+	if len(r.Commits) == 0 {
+		b.WriteString("\n")
+		return
+	}
+	fmt.Fprintf(b, "\nMedian durable commit of one row on the same file system, probed before each pair at half load: %s.\n\n", showTimes(r.Commit()))
 }
 
-// label is the row's title with what was decided during the run.
+// label is the row's title with its pace.
 func (w *Row) label() string {
 	if w.Rate == 0 {
 		return w.Title
 	}
-	return fmt.Sprintf("%s (%.0f/s)", w.Title, w.Rate)
+	return fmt.Sprintf("%s, paced at %.0f/s", w.Title, w.Rate)
 }
 
 func (r *Report) writeMethod(b *strings.Builder) {
@@ -109,10 +115,11 @@ func (r *Report) writeMethod(b *strings.Builder) {
 		"* A request is %d bytes, its ids are new each time; a unary reply is about one kilobyte; a stream has %d events. Every answer is checked:\n"+
 		"  status 200, a JSON-RPC result with the id of its request, streams complete. One answer that is not ends the run without a report.\n"+
 		"* CPU time is read from %s, at both ends of the measured window.\n"+
-		"* Half load is half of what the slowest path reached on 64 connections. Requests start at fixed moments whether or not earlier ones\n"+
-		"  have been answered, and latency counts from that moment, so waiting in the load generator is part of it, alike on every path.\n"+
+		"* Half load is half of what the slowest path reached on 64 connections. Paced requests start at fixed moments whether or not earlier\n"+
+		"  ones have been answered, and latency counts from that moment, so waiting in the load generator is part of it, alike on every path.\n"+
 		"* On one connection latencies are mostly the waking of idle processes; they are shown, not judged.\n",
 		r.Pairs, r.Duration, r.Warmup, payloadBytes, StreamEvents, cpuSource)
+	fmt.Fprintf(b, "* Programs outside the benchmark and the hypervisor took %s of the machine's CPU time during the measurements.\n", showShares(r.Foreign()))
 }
 
 // showRatio prints a spread of ratios.
@@ -121,6 +128,11 @@ func showRatio(s Spread) string {
 		return "–"
 	}
 	return fmt.Sprintf("%.2f (%.2f – %.2f)", s.Median, s.Min, s.Max)
+}
+
+// showShares prints a spread of shares in per cent.
+func showShares(s Spread) string {
+	return fmt.Sprintf("%.0f %% (%.0f – %.0f)", 100*s.Median, 100*s.Min, 100*s.Max)
 }
 
 // showTimes prints a spread of nanoseconds.

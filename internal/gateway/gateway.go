@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -36,6 +37,7 @@ type Journal interface {
 	Settle(ctx context.Context, s call.Settlement, wait bool) error
 	OpenCallsOf(ctx context.Context, agent parley.AgentName) ([]call.Candidate, error)
 	OpenCalls(ctx context.Context) ([]*call.Record, error)
+	Call(ctx context.Context, id parley.CallID) (*call.Record, error)
 	Task(ctx context.Context, key call.TaskKey) (*call.Task, error)
 	Tasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, int, error)
 	ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error)
@@ -46,30 +48,44 @@ type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
-	Client   *a2a.Client
-	Server   a2a.ServerOptions
-	Calls    *telemetry.Calls
-	Tracer   trace.Tracer
-	Log      *slog.Logger
-	Now      func() time.Time
+	Client   a2a.Client // its limits; the transport is each agent's own
+	// Transport gives the connection pool towards one agent.
+	Transport func(agent parley.AgentName) http.RoundTripper
+	Server    a2a.ServerOptions
+	Calls     *telemetry.Calls
+	Tracer    trace.Tracer
+	Log       *slog.Logger
+	Now       func() time.Time
 
 	// Environment is the mesh's own; anonymous callers are in it.
 	Environment parley.Environment
-	// PublicURL gives the address under which a caller reached the mesh, with
-	// no trailing slash; cards print it.
-	PublicURL func(r *http.Request) string
+	// PublicURL is the address under which callers reach the mesh, without a
+	// trailing slash; cards print it.
+	PublicURL string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
 	// CardsNeedCredential closes the well-known cards to callers without one.
 	CardsNeedCredential bool
 
-	CallDeadline time.Duration // how long a call may stay open
-	UnaryTimeout time.Duration // how long a caller may wait for an answer that is no stream
-	ReadTimeout  time.Duration // the same for operations without effects
-	ListRefresh  time.Duration // how long ListTasks may spend on asking agents
-	Watch        WatchOptions
+	Limits Limits
+	Watch  WatchOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
+}
+
+// Limits bound what one call may hold and wait for. All are required.
+type Limits struct {
+	CallDeadline time.Duration // how long a call may stay open
+	Unary        time.Duration // how long an agent may take for an answer that is no stream
+	FirstByte    time.Duration // how long an agent may take to begin a stream
+	Body         time.Duration // how long a caller may take to send its body
+
+	Streams             int // open at once
+	StreamsPerPrincipal int // open at once
+
+	Snapshot           int           // bytes of the largest Task that is kept
+	ListRefresh        int           // tasks that one ListTasks asks agents for
+	ListRefreshTimeout time.Duration // how long it waits for them
 }
 
 // Gateway takes calls to agents.
@@ -78,11 +94,16 @@ type Gateway struct {
 	open      *openCalls
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
+	cards     cards
+	streams   streamSlots
+
+	lostMu    sync.Mutex
+	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
 }
 
 // New makes a gateway. Its Run must run for as long as it serves.
 func New(o Options) *Gateway {
-	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}}
+	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}, lostTasks: map[call.TaskKey]int{}, streams: streamSlots{of: map[parley.PrincipalName]int{}}, cards: cards{by: map[parley.AgentName]rewritten{}}}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
 	}
@@ -105,6 +126,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	g.watch.run(ctx)
 	return nil
+}
+
+// client is the A2A client towards one agent.
+func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
+	c := g.Client
+	c.Transport = g.Transport(agent)
+	return &c
 }
 
 // Watched is how many tasks are watched now.

@@ -1,8 +1,9 @@
 // What the sample agent does, by the first word of the message.
 
-import { Role, TaskState } from '@a2a-js/sdk';
+import { TaskState } from '@a2a-js/sdk';
 import { AgentEvent, STATE_HEADERS_KEY } from '@a2a-js/sdk/server';
 
+import { data, newMessage, text, textOf } from './parts.js';
 import { relay } from './relay.js';
 
 // How many status updates a slow task sends while it works.
@@ -174,34 +175,6 @@ class Turn {
     const message = newMessage({ contextId: this.ids.contextId, parts: [part], metadata: this.metadata, extensions });
     this.bus.publish(AgentEvent.message(message));
   }
-}
-
-/** textOf is the first text among the parts, or an empty string. */
-export function textOf(parts) {
-  return parts.find((p) => p.content?.$case === 'text')?.content.value ?? '';
-}
-
-export function text(value) {
-  return { content: { $case: 'text', value }, filename: '', mediaType: '', metadata: undefined };
-}
-
-export function data(value) {
-  return { content: { $case: 'data', value }, filename: '', mediaType: '', metadata: undefined };
-}
-
-/** newMessage fills in what the SDK's message type wants beside the given members. */
-export function newMessage(members) {
-  return {
-    messageId: crypto.randomUUID(),
-    contextId: '',
-    taskId: '',
-    role: Role.ROLE_AGENT,
-    parts: [],
-    metadata: undefined,
-    extensions: [],
-    referenceTaskIds: [],
-    ...members,
-  };
 }
 
 function status(state, message) {

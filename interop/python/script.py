@@ -56,7 +56,8 @@ class Script(AgentExecutor):
                 await turn.reply(new_text_part(UNKNOWN_VERB))
 
     async def cancel(self, context, event_queue):
-        await Turn(context, event_queue).status(TaskState.TASK_STATE_CANCELED, 'canceled')
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        await updater.cancel(updater.new_agent_message([new_text_part('canceled')]))
 
 
 class Turn:

@@ -1,0 +1,7 @@
+// Package cli is the command line: one file per verb. Management verbs use the
+// control API only; send and task are A2A clients of the edge. A verb decides
+// nothing: it reads flags, asks, and prints a table or JSON.
+//
+// Exit codes are those of parley.Kind: 0 ok, 1 the agent or call failed, 2
+// usage, 3 not found, 4 denied, 5 invalid input, 6 timeout, 7 unavailable.
+package cli
