@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"strconv"
 	"time"
@@ -17,13 +18,13 @@ import (
 
 // EventReader reads the mesh's one feed.
 type EventReader interface {
-	// EventsAfter gives the events behind a place, in order, at most limit.
-	EventsAfter(ctx context.Context, after int64, limit int) ([]parley.Event, error)
-	// LastEvent is the place of the newest event; 0 if there is none.
-	LastEvent(ctx context.Context) (int64, error)
-	// EventsChanged gives a channel that is closed once there may be newer
-	// events than at the time of asking. A hint may come too often, and late.
-	EventsChanged() <-chan struct{}
+	// Events gives the events behind a place, in order, at most limit.
+	Events(ctx context.Context, after int64, limit int) ([]parley.Event, error)
+	// LastSeq is the place of the newest event; 0 if there is none.
+	LastSeq(ctx context.Context) (int64, error)
+	// Follow gives the events behind a place and then those that are committed,
+	// in order, each once, until ctx is done or it yields an error.
+	Follow(ctx context.Context, after int64) iter.Seq2[parley.Event, error]
 }
 
 // Event is one change of state in the JSON format of CloudEvents 1.0. The
@@ -78,7 +79,7 @@ func (s *Server) eventRoutes() {
 					return nil, badParam("cursor", "is not a cursor of this list", "pass next of the page before, unchanged")
 				}
 			}
-			events, err := s.opts.Events.EventsAfter(ctx, in.After, in.Limit+1)
+			events, err := s.opts.Events.Events(ctx, in.After, in.Limit+1)
 			refs := make([]*parley.Event, len(events))
 			for i := range events {
 				refs[i] = &events[i]
@@ -118,7 +119,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamInput) (*streamOutp
 		after = n
 	}
 	if after < 0 {
-		last, err := s.opts.Events.LastEvent(ctx)
+		last, err := s.opts.Events.LastSeq(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -142,50 +143,55 @@ func (s *Server) streamEvents(ctx context.Context, in *streamInput) (*streamOutp
 // follow sends events until the reader leaves, the mesh stops, or the caller
 // may no longer read: what a stream was opened with is proven again all along.
 func (s *Server) follow(r *http.Request, out *sender, after int64) {
-	ctx := r.Context()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	feed := make(chan parley.Event, maxLimit)
+	go func() { // ends with ctx, or before it with the feed
+		defer close(feed)
+		s.pump(ctx, after, feed)
+	}()
 	alive := time.NewTicker(keepAliveEvery)
 	defer alive.Stop()
-	if !out.send(placeComment + strconv.FormatInt(after, 10) + "\n\n") {
-		return
-	}
-	for {
-		// Asked before the table is read, so that no change falls in between.
-		changed := s.opts.Events.EventsChanged()
-		events, err := s.opts.Events.EventsAfter(ctx, after, maxLimit)
-		if err != nil {
-			s.log(ctx, "streamEvents", err)
-			return
-		}
-		if !s.stillReads(r) {
-			out.send(": no longer permitted\n\n")
-			return
-		}
-		for i := range events {
-			body, err := json.Marshal(s.eventOf(&events[i]))
-			if err != nil { // strings, times and valid JSON always encode
-				panic(err)
-			}
-			if !out.write(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", events[i].Seq, events[i].Type, body)) {
-				return
-			}
-			after = events[i].Seq
-		}
-		if !out.flush() {
-			return
-		}
-		if len(events) == maxLimit {
-			continue
-		}
+	ok := out.send(placeComment + strconv.FormatInt(after, 10) + "\n\n")
+	for ok {
 		select {
-		case <-changed:
-		case <-alive.C:
-			if !out.send(": alive\n\n") {
+		case e, more := <-feed:
+			if !more || !s.stillReads(r) {
 				return
 			}
+			ok = out.write(s.message(&e)) && (len(feed) > 0 || out.flush())
+		case <-alive.C:
+			ok = s.stillReads(r) && out.send(": alive\n\n")
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// pump moves events from the mesh's feed into feed.
+func (s *Server) pump(ctx context.Context, after int64, feed chan<- parley.Event) {
+	for e, err := range s.opts.Events.Follow(ctx, after) {
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log(ctx, "streamEvents", err)
+			}
+			return
+		}
+		select {
+		case feed <- e:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// message is one event as the stream has it.
+func (s *Server) message(e *parley.Event) string {
+	body, err := json.Marshal(s.eventOf(e))
+	if err != nil { // strings, times and valid JSON always encode
+		panic(err)
+	}
+	return fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, body)
 }
 
 // stillReads reports whether the caller of a stream may go on reading.

@@ -13,9 +13,9 @@ import (
 type TaskReader interface {
 	// Task gives one entry with its snapshot, or a parley.NotFound error.
 	Task(ctx context.Context, key call.TaskKey) (*call.Task, error)
-	// Tasks gives entries as call.TaskFilter says, and how many match in all;
-	// Principal empty means everybody's.
-	Tasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, int, error)
+	// AllTasks gives entries as call.TaskFilter says, but everybody's where its
+	// Principal is empty.
+	AllTasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, error)
 }
 
 // Task is the mesh's index entry of an agent's task.
@@ -72,7 +72,7 @@ func (s *Server) taskRoutes() {
 				}
 				f.AfterID = at[1]
 			}
-			tasks, _, err := s.opts.Tasks.Tasks(ctx, f)
+			tasks, err := s.opts.Tasks.AllTasks(ctx, f)
 			return page(tasks, in.Limit, taskOf, func(t *call.Task) string {
 				return cursorOf("tasks", t.StatusAt.UTC().Format(time.RFC3339Nano), t.ID)
 			}), err

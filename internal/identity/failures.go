@@ -75,12 +75,12 @@ type attempts struct {
 }
 
 func newFailures(o Options) failures {
-	now := o.Now()
+	now, limit := o.Now(), rate.Limit(float64(o.FailuresPerMinute)/60)
 	return failures{
-		limit: o.FailureRate, burst: o.FailureBurst, addresses: o.Addresses,
+		limit: limit, burst: o.FailureBurst, addresses: o.Addresses,
 		started: now, since: now,
 		recent: make(map[Reason]int64), total: make(map[Reason]int64),
-		byAddr: make(map[netip.Addr]*attempts), overflow: rate.NewLimiter(o.FailureRate, o.FailureBurst),
+		byAddr: make(map[netip.Addr]*attempts), overflow: rate.NewLimiter(limit, o.FailureBurst),
 	}
 }
 
@@ -260,7 +260,7 @@ func (d *Directory) summarise(ctx context.Context) {
 	if err == nil {
 		err = d.opts.Sink.AppendEvents(ctx, parley.Event{
 			Subject: "auth/failures", Type: "auth.failed", Time: f.Until,
-			Owner: parley.DefaultOwner, Environment: d.opts.LocalEnvironment, Data: body,
+			Owner: parley.DefaultOwner, Environment: d.opts.Environment, Data: body,
 		})
 	}
 	if err != nil {

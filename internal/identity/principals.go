@@ -172,7 +172,7 @@ func (d *Directory) AdminKey(ctx context.Context, note string) (text string, _ *
 	_, err := d.store.Principal(ctx, AdminPrincipal)
 	if err != nil && parley.KindOf(err) == parley.NotFound {
 		_, err = d.addPrincipal(ctx, "identity.adminKey", &Principal{
-			Name: AdminPrincipal, Owner: parley.DefaultOwner, Environment: d.opts.LocalEnvironment,
+			Name: AdminPrincipal, Owner: parley.DefaultOwner, Environment: d.opts.Environment,
 			Roles: []parley.Role{parley.RoleAdmin}, Description: "the admin of this mesh's machine", CreatedAt: d.opts.Now(),
 		})
 	}
