@@ -91,12 +91,12 @@ func runClient(t *testing.T, sdk SDK, o ClientOptions) []Document {
 	return documents
 }
 
-// direct is the result of a pair without Parley between, run once per test
-// binary: the tests through Parley compare with it.
+// direct is the result of a pair without Parley between.
 func direct(t *testing.T, p pair) []Document {
 	t.Helper()
 	agent := startAgent(t, p.agent, AgentOptions{Bindings: []Binding{p.served}})
-	return runClient(t, p.client, ClientOptions{URL: agent.URL})
+	// The agent asks for no key, and sees the one it gets.
+	return runClient(t, p.client, ClientOptions{URL: agent.URL, Key: "a-key-of-the-caller"})
 }
 
 // TestDirect runs every scenario between stock peers alone. It shows what the

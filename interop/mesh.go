@@ -28,12 +28,6 @@ type Mesh struct {
 	process *process
 }
 
-// HasParley says whether there is a Parley to build in this repository.
-func (p *Peers) HasParley() bool {
-	_, err := os.Stat(filepath.Join(p.root, "cmd", "parley"))
-	return err == nil
-}
-
 // BuildParley builds the binary and returns its path.
 func (p *Peers) BuildParley(ctx context.Context) (string, error) {
 	binary := filepath.Join(p.bin, "parley")
@@ -183,7 +177,7 @@ type Call struct {
 	Binding string  `json:"binding"`  // the caller's
 	Upward  string  `json:"upstream"` // the agent's
 	Outcome string  `json:"outcome"`
-	TotalMS float64 `json:"total_ms"`
+	TotalMS float64 `json:"totalMs"`
 }
 
 // Calls lists the recorded calls, oldest first.

@@ -7,13 +7,10 @@ import (
 	"testing"
 )
 
-// startMesh starts Parley, or skips where this repository has none.
+// startMesh builds and starts Parley.
 func startMesh(t *testing.T) *Mesh {
 	t.Helper()
 	p := peers(t)
-	if !p.HasParley() {
-		t.Skip("there is no cmd/parley to build")
-	}
 	binary, err := p.BuildParley(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +71,11 @@ func TestThroughParley(t *testing.T) {
 			}
 		})
 	}
+	if t.Failed() {
+		return // a result that broke off does not show which lines are needed
+	}
 	for i, a := range allowed {
-		if !used[i] && !t.Failed() {
+		if !used[i] {
 			t.Errorf("differences.txt:%d: nothing differs there any more, remove the line: %s %s", a.Line, a.Pair, a.Place)
 		}
 	}

@@ -42,12 +42,16 @@ type Peers struct {
 }
 
 // Install installs the SDKs from their lock files, unless that was done
-// before, and builds the Go programs into the directory bin. The working
-// directory must be inside the repository.
+// before, and builds the Go programs into the directory bin, which is taken
+// from the root of the repository if it is relative. The working directory
+// must be inside the repository.
 func Install(ctx context.Context, bin string) (*Peers, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
+	}
+	if !filepath.IsAbs(bin) {
+		bin = filepath.Join(root, bin)
 	}
 	if err := command(ctx, root, filepath.Join(root, "interop", "install")); err != nil {
 		return nil, err

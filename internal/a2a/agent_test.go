@@ -72,7 +72,12 @@ func orElse(a, b string) string {
 // startAgent serves a handler and returns its address.
 func startAgent(t testing.TB, h Handler) string {
 	t.Helper()
-	s := httptest.NewServer(&Server{Handler: h})
+	return startServer(t, &Server{Handler: h})
+}
+
+func startServer(t testing.TB, server *Server) string {
+	t.Helper()
+	s := httptest.NewServer(server)
 	t.Cleanup(s.Close)
 	return s.URL
 }

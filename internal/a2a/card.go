@@ -302,13 +302,6 @@ func (j *cardJudge) interfaces(card *AgentCard) {
 	}
 }
 
-func majorMinor(v Version) Version {
-	if parts := strings.Split(string(v), "."); len(parts) == 3 {
-		return Version(parts[0] + "." + parts[1])
-	}
-	return v
-}
-
 // checkURL accepts absolute http and https addresses.
 func checkURL(text string) (problem, fix string) {
 	const form = "give an absolute address such as https://agents.example.com/a2a"

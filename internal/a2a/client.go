@@ -180,15 +180,28 @@ func (c *Client) doREST(ctx context.Context, ep Endpoint, q *Request, header htt
 			return nil, err
 		}
 		again, err := x.send(ctx, http.MethodGet, address, nil, header)
-		if err != nil || again.StatusCode == http.StatusNotFound || again.StatusCode == http.StatusMethodNotAllowed {
-			if err == nil {
-				again.Body.Close()
-			}
+		if err != nil {
+			return first, nil
+		}
+		if !subscribed(again) {
+			again.Body.Close()
 			return first, nil
 		}
 		resp = again
 	}
 	return x.receive(resp)
+}
+
+// subscribed tells whether an answer to the second try is about the subscription
+// rather than about a task with a strange id.
+func subscribed(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return isJSON(resp.Header.Get("Content-Type"), mediaSSE)
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return false
+	}
+	return true
 }
 
 // exchange is one HTTP request to a peer and the reading of its answer.
@@ -267,10 +280,10 @@ func (x *exchange) setHeader(h, given http.Header, body bool) {
 	}
 	delete(h, "Idempotency-Key")
 	delete(h, "X-Idempotency-Key")
-	h["A2a-Version"] = headerV10
+	h[keyVersion] = headerV10
 	h["Accept-Encoding"] = headerIdentity
-	if _, ok := h["A2a-Extensions"]; !ok && len(x.q.Extensions) > 0 {
-		h["A2a-Extensions"] = []string{joinExtensions(x.q.Extensions)}
+	if _, ok := h[keyExtensions]; !ok && len(x.q.Extensions) > 0 {
+		h[keyExtensions] = []string{joinExtensions(x.q.Extensions)}
 	}
 	rpc := x.binding == JSONRPC
 	switch {
@@ -297,8 +310,8 @@ func joinExtensions(uris []string) string { return strings.Join(uris, ", ") }
 // receive reads the answer, or its beginning if it is a stream.
 func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	rep := &Reply{Status: resp.StatusCode, Received: resp.Header, HeadersAt: time.Now()}
-	if echo := resp.Header["A2a-Extensions"]; len(echo) > 0 {
-		rep.Header = http.Header{"A2a-Extensions": {joinExtensions(splitExtensions(echo))}}
+	if echo := resp.Header[keyExtensions]; len(echo) > 0 {
+		rep.Header = http.Header{keyExtensions: {joinExtensions(splitExtensions(echo))}}
 	}
 	if x.q.Method.Streaming() && resp.StatusCode == http.StatusOK && isJSON(resp.Header.Get("Content-Type"), mediaSSE) {
 		rep.Stream = newClientStream(x, resp.Body)
@@ -350,7 +363,7 @@ func (x *exchange) readRPC(rep *Reply, body []byte) error {
 			rep.Err.HTTP = rep.Status
 		}
 	} else {
-		rep.Result, rep.Facts = x.result(answer.Result), sink.facts
+		rep.Result, rep.Facts = x.result(answer.Result), sink.of(x.q.Method)
 	}
 	if x.same {
 		rep.Raw = body
@@ -413,7 +426,7 @@ func (x *exchange) readREST(rep *Reply, body []byte) error {
 	} else if e := jsonwire.Valid(body, x.client.Limits); e != nil {
 		return x.bodyError(rep.Status, fmt.Errorf("%w: %w", ErrNotA2A, e))
 	}
-	rep.Result, rep.Facts = x.result(body), sink.facts
+	rep.Result, rep.Facts = x.result(body), sink.of(x.q.Method)
 	if x.same {
 		rep.Raw = body
 	}

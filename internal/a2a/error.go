@@ -203,10 +203,10 @@ func (e *Error) domain() string {
 // fromProblems names every problem of a request's fields.
 func fromProblems(problems []*jsonwire.Error) *Error {
 	if len(problems) > 0 && problems[0].Kind == jsonwire.KindLimit {
-		return NewError(ReasonInvalidRequest, "%s", problems[0].Error())
+		return NewError(ReasonInvalidRequest, "%s", problemText(problems[0]))
 	}
 	if n := len(problems); n > 0 && problems[n-1].Kind == jsonwire.KindSyntax {
-		return NewError(ReasonParse, "%s", problems[n-1].Error())
+		return NewError(ReasonParse, "%s", problemText(problems[n-1]))
 	}
 	violations := make([]FieldViolation, 0, len(problems))
 	for _, p := range problems {
@@ -217,6 +217,15 @@ func fromProblems(problems []*jsonwire.Error) *Error {
 		violations = append(violations, FieldViolation{Field: fieldPath(p.Path), Description: text})
 	}
 	return InvalidParams(violations...)
+}
+
+// problemText is a problem in one line, the place written as fieldPath does.
+func problemText(p *jsonwire.Error) string {
+	shown := *p
+	if p.Path != "" {
+		shown.Path = fieldPath(p.Path)
+	}
+	return shown.Error()
 }
 
 // fieldPath writes a JSON pointer the way google.rpc.BadRequest does:

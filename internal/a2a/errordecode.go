@@ -44,6 +44,9 @@ func DecodeREST(status int, header http.Header, body []byte) *Error {
 	c, ok := e.known()
 	if !ok {
 		c, ok = categoryByHTTP(status, e.Status)
+		if e.Bare && status == http.StatusNotFound {
+			c, ok = categoryOf(ReasonMethodNotFound) // nothing of A2A is there
+		}
 	}
 	e.fill(c, ok)
 	e.HTTP = status

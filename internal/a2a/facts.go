@@ -55,6 +55,15 @@ type factSink struct {
 
 func (s *factSink) reset() { *s = factSink{facts: Facts{HistoryLength: -1}} }
 
+// of returns the facts of a method's result. A task that is the whole result has
+// no member around it to tell its kind.
+func (s *factSink) of(m Method) Facts {
+	if m == GetTask || m == CancelTask {
+		s.facts.Kind = KindTask
+	}
+	return s.facts
+}
+
 // Fact implements jsonwire.Sink. The names are those in the wire tags of the
 // data model.
 func (s *factSink) Fact(name string, raw jsontext.Value) {

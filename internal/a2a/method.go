@@ -22,6 +22,12 @@ const (
 	HeaderExtensions = "A2A-Extensions"
 )
 
+// The same as net/http keeps them, so that a lookup allocates nothing.
+const (
+	keyVersion    = "A2a-Version"
+	keyExtensions = "A2a-Extensions"
+)
+
 // Media types of the bindings.
 const (
 	mediaJSON = "application/json"

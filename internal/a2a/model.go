@@ -10,8 +10,8 @@ import "github.com/go-json-experiment/json/jsontext"
 
 // Task is the unit of work an agent keeps.
 type Task struct {
-	ID        string         `json:"id" wire:"required,nonempty,fact=taskId"`
-	ContextID string         `json:"contextId,omitzero" wire:"fact=contextId"`
+	ID        string         `json:"id" wire:"required,nonempty,id,fact=taskId"`
+	ContextID string         `json:"contextId,omitzero" wire:"id,fact=contextId"`
 	Status    TaskStatus     `json:"status" wire:"required"`
 	Artifacts []Artifact     `json:"artifacts,omitzero" wire:"quiet"`
 	History   []Message      `json:"history,omitzero" wire:"quiet"`
@@ -29,9 +29,9 @@ type TaskStatus struct {
 
 // Message is one turn of a conversation.
 type Message struct {
-	MessageID        string         `json:"messageId" wire:"required,nonempty,fact=messageId"`
-	ContextID        string         `json:"contextId,omitzero" wire:"fact=contextId"`
-	TaskID           string         `json:"taskId,omitzero" wire:"fact=taskId"`
+	MessageID        string         `json:"messageId" wire:"required,nonempty,id,fact=messageId"`
+	ContextID        string         `json:"contextId,omitzero" wire:"id,fact=contextId"`
+	TaskID           string         `json:"taskId,omitzero" wire:"id,fact=taskId"`
 	Role             Role           `json:"role" wire:"required,fact=role"`
 	Parts            []Part         `json:"parts" wire:"required,nonempty"`
 	Metadata         jsontext.Value `json:"metadata,omitzero" wire:"object"`
@@ -72,7 +72,7 @@ func LinkPart(url, mediaType string) Part { return Part{URL: &url, MediaType: me
 
 // Artifact is something a task produced.
 type Artifact struct {
-	ArtifactID  string         `json:"artifactId" wire:"required,nonempty"`
+	ArtifactID  string         `json:"artifactId" wire:"required,nonempty,id"`
 	Name        string         `json:"name,omitzero"`
 	Description string         `json:"description,omitzero"`
 	Parts       []Part         `json:"parts" wire:"required,nonempty"`
@@ -83,8 +83,8 @@ type Artifact struct {
 
 // TaskStatusUpdateEvent tells that a task's status changed.
 type TaskStatusUpdateEvent struct {
-	TaskID    string         `json:"taskId" wire:"required,nonempty,fact=taskId"`
-	ContextID string         `json:"contextId" wire:"required,fact=contextId"`
+	TaskID    string         `json:"taskId" wire:"required,nonempty,id,fact=taskId"`
+	ContextID string         `json:"contextId" wire:"required,id,fact=contextId"`
 	Status    TaskStatus     `json:"status" wire:"required"`
 	Metadata  jsontext.Value `json:"metadata,omitzero" wire:"object"`
 	Unknown   jsontext.Value `json:",embed"`
@@ -92,8 +92,8 @@ type TaskStatusUpdateEvent struct {
 
 // TaskArtifactUpdateEvent brings an artifact or, with Append, more parts of one.
 type TaskArtifactUpdateEvent struct {
-	TaskID    string         `json:"taskId" wire:"required,nonempty,fact=taskId"`
-	ContextID string         `json:"contextId" wire:"required,fact=contextId"`
+	TaskID    string         `json:"taskId" wire:"required,nonempty,id,fact=taskId"`
+	ContextID string         `json:"contextId" wire:"required,id,fact=contextId"`
 	Artifact  Artifact       `json:"artifact" wire:"required,quiet"`
 	Append    bool           `json:"append,omitzero"`
 	LastChunk bool           `json:"lastChunk,omitzero"`
@@ -139,7 +139,7 @@ type SendMessageConfiguration struct {
 // GetTaskRequest asks for GetTask.
 type GetTaskRequest struct {
 	Tenant        string         `json:"tenant,omitzero" wire:"fact=tenant"`
-	ID            string         `json:"id" wire:"required,nonempty,fact=taskId"`
+	ID            string         `json:"id" wire:"required,nonempty,id,fact=taskId"`
 	HistoryLength *int32         `json:"historyLength,omitzero" wire:"min=0,fact=historyLength"`
 	Unknown       jsontext.Value `json:",embed"`
 }
@@ -154,7 +154,7 @@ const (
 // StatusTimestampAfter includes the very time.
 type ListTasksRequest struct {
 	Tenant               string         `json:"tenant,omitzero" wire:"fact=tenant"`
-	ContextID            string         `json:"contextId,omitzero" wire:"fact=contextId"`
+	ContextID            string         `json:"contextId,omitzero" wire:"id,fact=contextId"`
 	Status               TaskState      `json:"status,omitzero"`
 	PageSize             *int32         `json:"pageSize,omitzero" wire:"min=1,max=100"`
 	PageToken            string         `json:"pageToken,omitzero"`
@@ -177,7 +177,7 @@ type ListTasksResponse struct {
 // CancelTaskRequest asks for CancelTask.
 type CancelTaskRequest struct {
 	Tenant   string         `json:"tenant,omitzero" wire:"fact=tenant"`
-	ID       string         `json:"id" wire:"required,nonempty,fact=taskId"`
+	ID       string         `json:"id" wire:"required,nonempty,id,fact=taskId"`
 	Metadata jsontext.Value `json:"metadata,omitzero" wire:"object"`
 	Unknown  jsontext.Value `json:",embed"`
 }
@@ -185,7 +185,7 @@ type CancelTaskRequest struct {
 // SubscribeToTaskRequest asks for SubscribeToTask.
 type SubscribeToTaskRequest struct {
 	Tenant  string         `json:"tenant,omitzero" wire:"fact=tenant"`
-	ID      string         `json:"id" wire:"required,nonempty,fact=taskId"`
+	ID      string         `json:"id" wire:"required,nonempty,id,fact=taskId"`
 	Unknown jsontext.Value `json:",embed"`
 }
 
@@ -193,8 +193,8 @@ type SubscribeToTaskRequest struct {
 // is request and response of CreateTaskPushNotificationConfig.
 type TaskPushNotificationConfig struct {
 	Tenant         string              `json:"tenant,omitzero" wire:"fact=tenant"`
-	ID             string              `json:"id,omitzero" wire:"fact=configId"`
-	TaskID         string              `json:"taskId,omitzero" wire:"fact=taskId"`
+	ID             string              `json:"id,omitzero" wire:"id,fact=configId"`
+	TaskID         string              `json:"taskId,omitzero" wire:"id,fact=taskId"`
 	URL            string              `json:"url" wire:"required,nonempty"`
 	Token          string              `json:"token,omitzero"`
 	Authentication *AuthenticationInfo `json:"authentication,omitzero"`
@@ -211,15 +211,15 @@ type AuthenticationInfo struct {
 // PushConfigRequest asks for the Get and the Delete of one configuration.
 type PushConfigRequest struct {
 	Tenant  string         `json:"tenant,omitzero" wire:"fact=tenant"`
-	TaskID  string         `json:"taskId" wire:"required,nonempty,fact=taskId"`
-	ID      string         `json:"id" wire:"required,nonempty,fact=configId"`
+	TaskID  string         `json:"taskId" wire:"required,nonempty,id,fact=taskId"`
+	ID      string         `json:"id" wire:"required,nonempty,id,fact=configId"`
 	Unknown jsontext.Value `json:",embed"`
 }
 
 // ListPushConfigsRequest asks for ListTaskPushNotificationConfigs.
 type ListPushConfigsRequest struct {
 	Tenant    string         `json:"tenant,omitzero" wire:"fact=tenant"`
-	TaskID    string         `json:"taskId" wire:"required,nonempty,fact=taskId"`
+	TaskID    string         `json:"taskId" wire:"required,nonempty,id,fact=taskId"`
 	PageSize  int32          `json:"pageSize,omitzero" wire:"min=0"`
 	PageToken string         `json:"pageToken,omitzero"`
 	Unknown   jsontext.Value `json:",embed"`

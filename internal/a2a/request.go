@@ -84,7 +84,7 @@ type Request struct {
 func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 	q := &Request{Header: r.Header, strict: opt.StrictVersion, limits: opt.Limits,
 		contentType: r.Header.Get("Content-Type"), contentSize: r.ContentLength}
-	q.Extensions = splitExtensions(r.Header.Values(HeaderExtensions))
+	q.Extensions = splitExtensions(r.Header[keyExtensions])
 	q.Facts.HistoryLength = -1
 	version, versionErr := askedVersion(r)
 	q.Version = version
@@ -118,18 +118,26 @@ func methodNotAllowed(verb, allowed string) *Error {
 
 // askedVersion reads the header, then the query. Only major and minor count.
 func askedVersion(r *http.Request) (Version, *Error) {
-	text := strings.TrimSpace(r.Header.Get(HeaderVersion))
+	text := strings.TrimSpace(r.Header.Get(keyVersion))
+	if text == string(V10) {
+		return V10, nil
+	}
 	if text == "" && strings.Contains(r.URL.RawQuery, HeaderVersion) {
 		text = strings.TrimSpace(r.URL.Query().Get(HeaderVersion))
 	}
-	v := Version(text)
-	if parts := strings.Split(text, "."); len(parts) == 3 {
-		v = Version(parts[0] + "." + parts[1])
-	}
+	v := majorMinor(Version(text))
 	if v != "" && v != V10 {
 		return v, VersionNotSupported(v)
 	}
 	return v, nil
+}
+
+// majorMinor drops a patch number.
+func majorMinor(v Version) Version {
+	if parts := strings.Split(string(v), "."); len(parts) == 3 {
+		return Version(parts[0] + "." + parts[1])
+	}
+	return v
 }
 
 // settleVersion decides about a call that names no version.
@@ -209,9 +217,13 @@ func (q *Request) ReadBody(body io.Reader) *Error {
 }
 
 func rpcFailure(e *jsonwire.RPCError) *Error {
+	message := e.Message
+	if len(e.Problems) > 0 {
+		message = problemText(e.Problems[0])
+	}
 	switch e.Code {
 	case jsonwire.CodeParse:
-		return NewError(ReasonParse, "%s", e.Message)
+		return NewError(ReasonParse, "%s", message)
 	case jsonwire.CodeMethodNotFound:
 		return NewError(ReasonMethodNotFound, "%s", e.Message)
 	case jsonwire.CodeInvalidParams:
@@ -220,7 +232,7 @@ func rpcFailure(e *jsonwire.RPCError) *Error {
 		}
 		return InvalidParams(FieldViolation{"params", strings.TrimPrefix(e.Message, "params ")})
 	}
-	return NewError(ReasonInvalidRequest, "%s", e.Message)
+	return NewError(ReasonInvalidRequest, "%s", message)
 }
 
 // take moves the collected facts over and checks what no single field shows.

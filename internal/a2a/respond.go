@@ -174,8 +174,8 @@ func respondStream(ctx context.Context, w http.ResponseWriter, q *Request, rep *
 		if failure == nil {
 			failure = streamFailure(err)
 		}
-		if ctx.Err() != nil {
-			return Written{}, ctx.Err()
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return Written{}, ctx.Err() // the caller is gone
 		}
 		out, writeErr := respondUnary(w, q, &Reply{Err: failure, Header: rep.Header}, opt)
 		return out, errors.Join(ignoreEOF(err), writeErr)
@@ -389,7 +389,8 @@ func (s *streamWriter) finish(ctx context.Context, err error) (Written, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return s.out(), ctx.Err()
 	}
-	return s.out(), errors.Join(err, s.frame(Frame{Err: streamFailure(err)}))
+	writeErr := s.frame(Frame{Err: streamFailure(err)})
+	return s.out(), errors.Join(err, writeErr)
 }
 
 // clearDeadline lets the connection serve its next request.

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -285,14 +286,22 @@ type restCall struct {
 // its body byte for byte.
 func (q *Request) restFor(tenant string) (restCall, error) {
 	call := restCall{verb: http.MethodGet}
+	for _, name := range []string{tenant, q.member("id"), q.member("taskId")} {
+		if name == "." || name == ".." {
+			return call, fmt.Errorf("%q cannot stand in a path, where it means another one", name)
+		}
+	}
 	prefix := ""
 	if tenant != "" {
 		prefix = "/" + url.PathEscape(tenant)
 	}
 	task, config := "", ""
-	if q.Method.NamesTask() {
-		task = prefix + "/tasks/" + escapeID(q.Facts.TaskID)
+	switch {
+	case q.Method.Push():
+		task = prefix + "/tasks/" + q.pathMember("taskId")
 		config = task + "/pushNotificationConfigs"
+	case q.Method.NamesTask():
+		task = prefix + "/tasks/" + q.pathMember("id")
 	}
 	var drop []string
 	if q.Tenant != "" {
@@ -316,7 +325,7 @@ func (q *Request) restFor(tenant string) (restCall, error) {
 	case ListPushConfigs:
 		call.path = config
 	case GetPushConfig, DeletePushConfig:
-		call.path = config + "/" + escapeID(q.Facts.ConfigID)
+		call.path = config + "/" + q.pathMember("id")
 		if q.Method == DeletePushConfig {
 			call.verb = http.MethodDelete
 		}
@@ -351,10 +360,16 @@ func (c *restCall) takeBody(q *Request, drop []string) error {
 	return nil
 }
 
-// escapeID escapes an id for one path segment; the colon too, so that no id can
-// end in what looks like a verb.
-func escapeID(id string) string {
-	return strings.ReplaceAll(url.PathEscape(id), ":", "%3A")
+// pathMember escapes a member of the request for one path segment; the colon too,
+// so that no id can end in what looks like a verb.
+func (q *Request) pathMember(name string) string {
+	return strings.ReplaceAll(url.PathEscape(q.member(name)), ":", "%3A")
+}
+
+// member is a text of the request object, "" where there is none.
+func (q *Request) member(name string) string {
+	raw, _ := jsonwire.Get(q.Params, "/"+name)
+	return jsonwire.String(raw)
 }
 
 // queryOf writes the members that a GET or DELETE carries in its query.

@@ -72,5 +72,5 @@ func encodeResult(m Method, result any) (jsontext.Value, Facts, error) {
 			return nil, Facts{}, problems[0]
 		}
 	}
-	return raw, sink.facts, nil
+	return raw, sink.of(m), nil
 }

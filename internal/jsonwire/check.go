@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -220,26 +221,33 @@ func (c *checker) exactlyOne(s *Shape, set uint64) {
 	c.add(KindValue, c.here(), problem, "give exactly one of them")
 }
 
-// member reads a name and returns the index of its field, -1 for an unknown one.
-func (c *checker) member(s *Shape) int {
+// name reads a member's name, unescaped. It is valid until the next read.
+func (c *checker) name() []byte {
 	quoted := c.take()
 	if c.dead {
-		return -1
+		return nil
 	}
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		plain, err := jsontext.AppendUnquote(nil, quoted)
-		if err != nil {
-			c.fail(err)
-			return -1
-		}
-		name = plain
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	plain, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		c.fail(err)
+	}
+	return plain
+}
+
+// member reads a name and returns the index of its field, -1 for an unknown one.
+func (c *checker) member(s *Shape) int {
+	name := c.name()
+	if c.dead {
+		return -1
 	}
 	if i, ok := s.byName[string(name)]; ok {
 		return i
 	}
 	if i, ok := s.byFold[fold(string(name))]; ok {
-		c.add(KindName, c.here(), fmt.Sprintf("unknown member %q", name), fmt.Sprintf("write %q", s.fields[i].name))
+		c.add(KindName, c.here(), fmt.Sprintf("unknown member %q", clip(string(name))), fmt.Sprintf("write %q", s.fields[i].name))
 	}
 	return -1
 }
@@ -262,6 +270,9 @@ func (c *checker) fieldValue(f *field, quiet bool) bool {
 	if f.nonempty && isEmpty(raw) {
 		c.add(KindValue, c.here(), "must not be empty", "")
 	}
+	if f.id && !isID(raw) {
+		c.add(KindValue, c.here(), fmt.Sprintf("must have at most %d bytes and no control characters", MaxIDBytes), "")
+	}
 	if f.ranged {
 		if n, _ := strconv.ParseInt(string(raw), 10, 64); n < f.min || n > f.max {
 			c.add(KindValue, c.here(), outOfRange(f.min, f.max), "")
@@ -271,6 +282,18 @@ func (c *checker) fieldValue(f *field, quiet bool) bool {
 		c.opt.Sink.Fact(f.fact, raw)
 	}
 	return true
+}
+
+// isID looks at a valid JSON string, decoding it only if it has escapes.
+func isID(raw jsontext.Value) bool {
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		if len(raw)-2 > 6*MaxIDBytes { // too long even if every byte is an escape
+			return false
+		}
+		text := String(raw)
+		return len(text) <= MaxIDBytes && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+	}
+	return len(raw)-2 <= MaxIDBytes && bytes.IndexByte(raw, 0x7f) < 0
 }
 
 func outOfRange(lo, hi int64) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -112,8 +113,8 @@ type place struct {
 
 func find(data []byte, path string) (place, error) {
 	rest, ok := strings.CutPrefix(path, "/")
-	if !ok {
-		return place{}, fmt.Errorf("jsonwire: path %q does not start with a slash", path)
+	if !ok || !utf8.ValidString(path) {
+		return place{}, fmt.Errorf("jsonwire: path %q is no JSON pointer to a member", path)
 	}
 	c := newChecker(data, CheckOptions{})
 	defer c.release()

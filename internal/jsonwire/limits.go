@@ -17,6 +17,9 @@ const (
 	// MaxProblems is the number of problems collected from one document before
 	// the check gives up; a hostile document must not buy an unlimited answer.
 	MaxProblems = 16
+	// MaxIDBytes is the longest identifier accepted: ids become keys in stores and
+	// parts of addresses. A UUID has 36 bytes.
+	MaxIDBytes = 1024
 )
 
 // Limits bounds a document from outside. The zero value means the defaults.

@@ -98,11 +98,11 @@ func (p *callParser) broken() *RPCError {
 }
 
 func (p *callParser) envelopeMember() {
-	quoted := p.take()
+	name := p.name()
 	if p.dead {
 		return
 	}
-	switch name := String(quoted); name {
+	switch string(name) {
 	case "jsonrpc":
 		p.version = p.take()
 	case "id":
@@ -113,10 +113,10 @@ func (p *callParser) envelopeMember() {
 	case "params":
 		p.params()
 	default:
-		switch f := fold(name); f {
+		switch f := fold(string(name)); f {
 		case "jsonrpc", "id", "method", "params":
 			p.wrong = append(p.wrong, &Error{Kind: KindName, Path: p.here(), Offset: p.dec.InputOffset(),
-				Problem: fmt.Sprintf("unknown member %q", clip(name)), Fix: fmt.Sprintf("write %q", f)})
+				Problem: fmt.Sprintf("unknown member %q", clip(string(name))), Fix: fmt.Sprintf("write %q", f)})
 		}
 		p.take()
 	}
@@ -242,7 +242,7 @@ func ParseAnswer(body []byte, result *Shape, opt CheckOptions) (Answer, []*Error
 	version := ""
 	if c.enter('{') {
 		for c.peek() == '"' {
-			switch name := String(c.take()); name {
+			switch string(c.name()) {
 			case "jsonrpc":
 				version = String(c.take())
 			case "id":

@@ -16,6 +16,7 @@ import (
 //
 //	required    the member must be there and not null
 //	nonempty    a string, array or object must not be empty
+//	id          a string that can be a key: at most MaxIDBytes, no control characters
 //	min=N,max=N range of an integer, inclusive
 //	object      a jsontext.Value must be an object
 //	oneof       exactly one of the struct's oneof members must be there
@@ -51,6 +52,7 @@ type field struct {
 	name     string
 	node     node
 	nonempty bool
+	id       bool
 	quiet    bool
 	ranged   bool
 	min, max int64
@@ -146,6 +148,8 @@ func (s *Shape) addFields(t reflect.Type, building map[reflect.Type]*Shape) {
 				s.oneof |= bit
 			case "nonempty":
 				f.nonempty = true
+			case "id":
+				f.id = true
 			case "quiet":
 				f.quiet = true
 			case "object":

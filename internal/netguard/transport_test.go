@@ -118,7 +118,7 @@ func TestTransportsAreApart(t *testing.T) {
 	defer server.Close()
 	set := localGuard().Transports(netguard.TransportOptions{})
 	defer set.Close()
-	if set.For("a") != set.For("a") {
+	if first := set.For("a"); first != set.For("a") {
 		t.Error("one agent has two pools")
 	}
 	ask(t, set.For("a"), server.URL)

@@ -84,11 +84,12 @@ type Pending struct {
 	Since        time.Time   `json:"since"`
 }
 
-// The two plain results of a binding probe; any other Probe text says what
-// went wrong.
+// The plain results of a binding probe; any other Probe text says what went
+// wrong.
 const (
 	ProbeOK           = "ok"
 	ProbeUnauthorized = "unauthorized"
+	ProbeNotSpoken    = "not spoken by the mesh" // nor asked
 )
 
 // Speaks is the binding to use at the interface: what answered where the probe

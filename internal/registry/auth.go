@@ -53,7 +53,7 @@ func (r *Registrar) RemoveCredential(ctx context.Context, name parley.AgentName)
 // credential is no error of the command that stored it: the agent's state
 // tells it.
 func (r *Registrar) afterCredential(ctx context.Context, name parley.AgentName) (*Agent, *Report, error) {
-	a, report, err := r.lookAgain(ctx, name, credential)
+	a, report, err := r.lookAgain(ctx, name, credentialChanged)
 	if a != nil {
 		return a, report, nil
 	}

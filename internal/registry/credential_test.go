@@ -105,3 +105,22 @@ func TestCredentialCheckNamesWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+// An origin is its own origin, and a credential for it goes there.
+func FuzzOriginOf(f *testing.F) {
+	for _, s := range []string{"https://Agent.Example/x", "http://[::1]:80", "https://a:b@h:1/", "HTTP://h", "https://h:0443/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		origin, err := OriginOf(address)
+		if err != nil {
+			return
+		}
+		if again, err := OriginOf(origin); err != nil || again != origin {
+			t.Errorf("%q has the origin %q, and that %q, %v", address, origin, again, err)
+		}
+		if c := (&Credential{Origin: origin}); !c.For(address) {
+			t.Errorf("a credential for %q does not go to %q", origin, address)
+		}
+	})
+}

@@ -19,9 +19,9 @@ const (
 type occasion uint8
 
 const (
-	scheduled  occasion = iota // told of only where something differs
-	demanded                   // always told of
-	credential                 // demanded, with a credential just set or removed
+	scheduled         occasion = iota // told of only where something differs
+	demanded                          // always told of
+	credentialChanged                 // demanded, with a credential just set or removed
 )
 
 // admit decides the agent of a registration whose card passed.
@@ -33,7 +33,7 @@ func admit(req AddRequest, in *Inspection, now time.Time) (*Agent, []parley.Even
 	}
 	a.takeCard(in)
 	a.CardURL = in.CardURL
-	a.judge(in, credential)
+	a.judge(in, credentialChanged)
 	return a, []parley.Event{a.event(EventAdded, now, nil)}
 }
 
@@ -108,7 +108,7 @@ func (a *Agent) judge(in *Inspection, why occasion) {
 	a.Use = in.Use
 	if a.Use < 0 {
 		a.CheckErr = unproven(a.Name, in.Interfaces)
-		if why != credential || !anyUnauthorized(in.Interfaces) {
+		if why != credentialChanged || !anyUnauthorized(in.Interfaces) {
 			a.Use = indexOf(in.Interfaces, used)
 		}
 	}
@@ -263,7 +263,7 @@ func unproven(name parley.AgentName, all []Interface) string {
 		return fmt.Sprintf("the agent wants credentials, or refuses those it was shown: parley agent auth %s", name)
 	}
 	for _, i := range all {
-		if i.Probe != "" && i.Probe != ProbeOK {
+		if i.Probe != "" && i.Probe != ProbeOK && i.Probe != ProbeNotSpoken {
 			return fmt.Sprintf("no interface answered the binding probe; %s: %s", i.URL, i.Probe)
 		}
 	}

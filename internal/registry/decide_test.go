@@ -59,7 +59,7 @@ func TestAdmit(t *testing.T) {
 		{"proven", found("h", at("https://a.example/", ProbeOK)), Active, 0, ""},
 		{"the first proven in card order", found("h", at("https://a.example/1", "no answer"), at("https://a.example/2", ProbeOK), at("https://a.example/3", ProbeOK)), Active, 1, ""},
 		{"wants credentials", found("h", at("https://a.example/", ProbeUnauthorized)), Unproven, -1, "parley agent auth echo"},
-		{"answers nothing", found("h", at("https://a.example/", "connection refused")), Unproven, -1, "https://a.example/: connection refused"},
+		{"answers nothing", found("h", at("b.example:443", ProbeNotSpoken), at("https://a.example/", "connection refused")), Unproven, -1, "https://a.example/: connection refused"},
 	} {
 		a, events := admit(AddRequest{Name: "echo", Owner: "blue", Environment: parley.Prod, URL: "a.example"}, tc.in, day)
 		if a.Status != tc.status || a.Use != tc.use || !strings.Contains(a.Reason, tc.reason) {
@@ -116,11 +116,11 @@ func TestRefresh(t *testing.T) {
 			hash: "1", status: Active, use: 1, events: EventRefreshed},
 		{name: "proven at last", before: found("1", at(here, "HTTP 503")), after: found("1", at(here, ProbeOK)), why: scheduled,
 			hash: "1", status: Active, events: EventRefreshed},
-		{name: "proven by its credential", before: found("1", at(here, ProbeUnauthorized)), after: found("1", at(here, ProbeOK)), why: credential,
+		{name: "proven by its credential", before: found("1", at(here, ProbeUnauthorized)), after: found("1", at(here, ProbeOK)), why: credentialChanged,
 			hash: "1", status: Active, events: EventRefreshed},
-		{name: "still refused with a new credential", before: found("1", at(here, ProbeOK)), after: found("1", at(here, ProbeUnauthorized)), why: credential,
+		{name: "still refused with a new credential", before: found("1", at(here, ProbeOK)), after: found("1", at(here, ProbeUnauthorized)), why: credentialChanged,
 			hash: "1", status: Unproven, use: -1, problem: "refuses those it was shown", events: EventRefreshed},
-		{name: "away while the credential changed", before: found("1", at(here, ProbeOK)), after: found("1", at(here, "no answer")), why: credential,
+		{name: "away while the credential changed", before: found("1", at(here, ProbeOK)), after: found("1", at(here, "no answer")), why: credentialChanged,
 			hash: "1", status: Active, problem: "no answer", events: EventRefreshed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

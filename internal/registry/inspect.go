@@ -78,7 +78,7 @@ const (
 // Problem is one thing about a card or an address: where, what, and what to do.
 type Problem struct {
 	Level   Level  `json:"level"`
-	Path    string `json:"path,omitempty"` // JSON pointer into the card, or empty
+	Path    string `json:"path,omitempty"` // into the card, as supportedInterfaces[0].url; empty for none
 	Problem string `json:"problem"`
 	Fix     string `json:"fix,omitempty"`
 }

@@ -279,7 +279,7 @@ func (r *Registrar) Remove(ctx context.Context, name parley.AgentName) error {
 // else saved in between. Deciding no event saves only where the result differs
 // in when it was looked at.
 func (r *Registrar) change(ctx context.Context, name parley.AgentName, decide func(*Agent, time.Time) (*Agent, []parley.Event, error)) (*Agent, error) {
-	var lost error
+	var conflict error
 	for range maxSaveTries {
 		old, err := r.store.Agent(ctx, name)
 		if err != nil {
@@ -295,14 +295,17 @@ func (r *Registrar) change(ctx context.Context, name parley.AgentName, decide fu
 		err = r.store.SaveAgent(ctx, a, events...)
 		if err == nil {
 			r.changed(name)
+			for _, e := range events {
+				r.log.Info("agent changed", "agent", name, "event", e.Type, "status", a.Status)
+			}
 			return a, nil
 		}
 		if parley.KindOf(err) != parley.Conflict {
 			return nil, err
 		}
-		lost = err
+		conflict = err
 	}
-	return nil, lost
+	return nil, conflict
 }
 
 // changed tells the directory.

@@ -3,9 +3,8 @@ package registry
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -69,21 +68,20 @@ func (r *Registrar) refreshDue(ctx context.Context, plans map[parley.AgentName]p
 		return err
 	}
 	failed := make([]bool, len(due))
-	var g errgroup.Group
-	g.SetLimit(cap(r.looking))
+	var looks sync.WaitGroup
+	slots := make(chan struct{}, cap(r.looking))
 	for i, name := range due {
-		g.Go(func() error {
+		slots <- struct{}{}
+		looks.Go(func() {
+			defer func() { <-slots }()
 			a, _, err := r.lookAgain(ctx, name, scheduled)
 			if err != nil && ctx.Err() == nil && parley.KindOf(err) != parley.NotFound {
 				r.log.Warn("agent not refreshed", "agent", name, "err", err)
 			}
 			failed[i] = err != nil || a.CheckErr != ""
-			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
+	looks.Wait()
 	now := r.now()
 	for i, name := range due {
 		plans[name] = plans[name].after(failed[i], now, r.every, 2*rand.Float64()-1)
