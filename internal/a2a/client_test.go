@@ -246,6 +246,34 @@ func TestSubscribeByGET(t *testing.T) {
 	}
 }
 
+// A router that takes the whole segment for a task's id must not pass its task off
+// as a subscription: the first answer counts.
+func TestSubscribeByGETMistaken(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"t:subscribe","status":{"state":"TASK_STATE_COMPLETED"}}`)
+	}))
+	defer s.Close()
+	c := &Conn{Client: &Client{Transport: testTransport(t)}, Endpoint: Endpoint{URL: s.URL, Binding: HTTPJSON}}
+	_, err := c.SubscribeToTask(t.Context(), SubscribeToTaskRequest{ID: "t"})
+	if !hasReason(err, ReasonMethodNotFound) {
+		t.Errorf("SubscribeToTask: %v", err)
+	}
+}
+
+// An agent's invalid answer does not reach the wire.
+func TestAnswerIsChecked(t *testing.T) {
+	if rep := Answer(GetTask, Task{ID: "t"}); rep.Err == nil || rep.Err.Reason != ReasonInternal {
+		t.Errorf("a task without state: %+v", rep)
+	}
+	if f := StreamFrame(StreamResponse{}); f.Err == nil {
+		t.Errorf("an empty event: %+v", f)
+	}
+}
+
 // What goes out: version, one extension header, no compression, no key that
 // makes the transport repeat a send, and the caller's bytes.
 func TestDoRequest(t *testing.T) {

@@ -49,6 +49,7 @@ type Stream interface {
 // Frame is one element of a stream: a StreamResponse or an error.
 type Frame struct {
 	Raw    []byte         // the data as it came, where the peer speaks the caller's binding; see Reply.Raw
+	Event  string         // the type of the event as it came; "" for none
 	Result jsontext.Value // a StreamResponse
 	Err    *Error
 	Facts  Facts

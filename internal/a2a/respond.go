@@ -53,7 +53,9 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 	if q.Binding == HTTPJSON {
 		h["Content-Type"] = contentTypeA2A
 	}
-	h["Cache-Control"] = noStore
+	if _, ok := h["Cache-Control"]; !ok {
+		h["Cache-Control"] = noStore
+	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if rep.Err != nil {
 		errorHeaders(h, rep.Err)
@@ -303,15 +305,17 @@ func (s *streamWriter) frame(f Frame) error {
 	s.buf.Reset()
 	rpc := s.q.Binding == JSONRPC
 	switch {
+	case f.Raw != nil && f.Event != "":
+		s.buf.WriteString("event: " + f.Event + "\n")
+	case f.Raw == nil && f.Err != nil && !rpc:
+		s.buf.WriteString("event: error\n")
+	}
+	switch {
 	case f.Raw != nil:
-		if f.Err != nil && !rpc {
-			s.buf.WriteString("event: error\n")
-		}
 		writeData(&s.buf, f.Raw)
 	case f.Err != nil && rpc:
 		writeData(&s.buf, jsonwire.AppendError(nil, s.q.ID, f.Err.RPC()))
 	case f.Err != nil:
-		s.buf.WriteString("event: error\n")
 		writeData(&s.buf, f.Err.REST())
 	case rpc:
 		writeData(&s.buf, jsonwire.AppendResult(nil, s.q.ID, f.Result))

@@ -60,7 +60,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q, err := Open(r, path, s.Options)
 	if err == nil {
-		err = q.ReadBody(r.Body)
+		err = q.ReadFrom(w, r)
 	}
 	var rep *Reply
 	if err != nil {

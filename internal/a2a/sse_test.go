@@ -32,6 +32,7 @@ func TestSSEReader(t *testing.T) {
 		{"two lines", "data: a\ndata: b\n\n", []string{"|a\nb"}},
 		{"empty data is an event", "data\n\n", []string{"|"}},
 		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", []string{"|a", "|b"}},
+		{"two lines with CRLF", "data: a\r\ndata: b\r\n\r\n", []string{"|a\nb"}},
 		{"CR", "data: a\r\rdata: b\r\r", []string{"|a", "|b"}},
 		{"type", "event: error\ndata: x\n\ndata: y\n\n", []string{"error|x", "|y"}},
 		{"type without data is dropped", "event: error\n\ndata: y\n\n", []string{"|y"}},
