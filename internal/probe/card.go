@@ -86,7 +86,9 @@ func (l *look) explainSecurity(card *a2a.AgentCard) {
 	for _, name := range names[:min(len(names), maxSchemes)] {
 		path := "securitySchemes." + plain(name)
 		if c, kind := credentialFor(card.SecuritySchemes[name]); c != nil {
-			l.problem(registry.Note, path, "the agent takes "+kind, registry.AuthCommand(l.request.Agent, *c))
+			command := registry.AuthCommand(l.request.Agent, *c)
+			l.auth = cmp.Or(l.auth, command)
+			l.problem(registry.Note, path, "the agent takes "+kind, command)
 		} else {
 			l.problem(level, path, "the agent takes "+kind+", which the mesh cannot show yet", "")
 		}

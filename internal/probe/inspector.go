@@ -84,6 +84,7 @@ type look struct {
 	request   registry.InspectRequest
 	transport *netguard.Transport // of this look alone, closed at its end
 	found     *registry.Inspection
+	auth      string // the command that stores what the card asks for; empty if it names nothing possible
 }
 
 // Inspect finds the card, judges it and probes its interfaces; see

@@ -61,7 +61,7 @@ func TestAgentThatWantsCredentials(t *testing.T) {
 	if got := lines(in, registry.Note); got != "securitySchemes.b: the agent takes a bearer token (parley agent auth echo --bearer)\n" {
 		t.Errorf("notes:\n%s", got)
 	}
-	if got := lines(in, registry.Warning); !strings.Contains(got, "supportedInterfaces[0]: wants credentials (parley agent auth echo") {
+	if got := lines(in, registry.Warning); !strings.Contains(got, "supportedInterfaces[0]: wants credentials (parley agent auth echo --bearer)") {
 		t.Errorf("warnings:\n%s", got)
 	}
 	in, _, text = look(t, loopback(), registry.InspectRequest{URL: g.URL, Credential: credentialFor(g.URL)})
