@@ -34,14 +34,14 @@ const (
 )
 
 // Credential is what the mesh shows an agent. Secret is sealed at rest; no way
-// of printing a Credential shows it.
+// of printing or encoding a Credential shows it.
 type Credential struct {
 	Agent     parley.AgentName
 	Kind      CredentialKind
-	In        string // api_key: InHeader or InQuery
-	Name      string // api_key: the header's or parameter's name; basic: the user
-	Origin    string // scheme://host:port it may go to
-	Secret    string
+	In        string           // api_key: InHeader or InQuery
+	Name      string           // api_key: the header's or parameter's name; basic: the user
+	Origin    string           // scheme://host:port it may go to
+	Secret    string           `json:"-"`
 	Owner     parley.OwnerName // whose key seals it
 	CreatedAt time.Time
 }

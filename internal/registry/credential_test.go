@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -69,7 +70,11 @@ func TestCredentialNeverPrintsItsSecret(t *testing.T) {
 	c := Credential{Kind: APIKey, In: InHeader, Name: "X-Key", Secret: "hush-hush", Origin: "https://a:443"}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "credential", c, "pointer", &c)
-	all := fmt.Sprintf("%v %+v %#v %s %v %+v %#v", c, c, c, c, &c, &c, &c) + log.String()
+	encoded, err := json.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := string(encoded) + fmt.Sprintf("%v %+v %#v %s %v %+v %#v", c, c, c, c, &c, &c, &c) + log.String()
 	if strings.Contains(all, "hush") || !strings.Contains(all, "X-Key") {
 		t.Error(all)
 	}
