@@ -80,6 +80,19 @@ func TestCredentialNeverPrintsItsSecret(t *testing.T) {
 	}
 }
 
+func TestAuthCommandIsOneCommand(t *testing.T) {
+	for name, want := range map[string]string{
+		"X-API-Key":        "parley agent auth NAME --api-key --header X-API-Key",
+		"X;rm -rf $HOME|x": `parley agent auth NAME --api-key --header 'X;rm -rf $HOME|x'`,
+		"it's":             `parley agent auth NAME --api-key --header 'it'\''s'`,
+		"--server":         `parley agent auth NAME --api-key --header '--server'`,
+	} {
+		if got := AuthCommand("", Credential{Kind: APIKey, In: InHeader, Name: name}); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
 func TestCredentialCheckNamesWhatIsWrong(t *testing.T) {
 	for _, tc := range []struct {
 		c    Credential
