@@ -69,7 +69,8 @@ func (r *Registrar) refreshDue(ctx context.Context, plans map[parley.AgentName]p
 	}
 	failed := make([]bool, len(due))
 	var looks sync.WaitGroup
-	slots := make(chan struct{}, cap(r.looking))
+	// One turn is left to whoever asks for a look while the schedule is busy.
+	slots := make(chan struct{}, max(1, cap(r.looking)-1))
 	for i, name := range due {
 		slots <- struct{}{}
 		looks.Go(func() {
