@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/parley-mesh/parley/internal/nearest"
 )
 
 // maxFile bounds the configuration file; every key written out with comments
@@ -209,7 +211,7 @@ func (w *fileWalk) suggest(prefix, name string) string {
 			siblings = append(siblings, first)
 		}
 	}
-	if near := nearest(name, siblings); near != "" {
+	if near := nearest.Of(name, siblings); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	if near := nearestLeaf(name, all); near != "" {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/parley-mesh/parley/internal/nearest"
 )
 
 // envPrefix begins the name of every environment variable that sets a key.
@@ -196,7 +198,7 @@ func (l *loader) environment() {
 	}
 	slices.Sort(strangers)
 	for _, name := range strangers {
-		if near := nearest(strings.TrimPrefix(name, envPrefix), names); near != "" {
+		if near := nearest.Of(strings.TrimPrefix(name, envPrefix), names); near != "" {
 			l.config.notices = append(l.config.notices,
 				fmt.Sprintf("the environment variable %s sets nothing; did you mean %s%s?", name, envPrefix, near))
 		}

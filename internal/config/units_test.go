@@ -33,12 +33,3 @@ func TestDurationForms(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"listen", "control_listen", "ops_listen", "data", "durability"}
-	for name, want := range map[string]string{"lisen": "listen", "lsiten": "listen", "opslisten": "ops_listen", "ops-listen": "ops_listen", "dat": "data", "xyz": "", "": ""} {
-		if got := nearest(name, known); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
-		}
-	}
-}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -29,15 +27,15 @@ type Options struct {
 	Log *slog.Logger
 	// Sink keeps the summaries; nil means that only the log has them.
 	Sink Sink
-	// LocalEnvironment is the environment of the local socket's principal;
+	// Environment is the mesh's own, and that of the local socket's principal;
 	// empty means parley.Dev.
-	LocalEnvironment parley.Environment
+	Environment parley.Environment
 	// CachedKeys bounds the cache of verified keys; 0 means 4,096.
 	CachedKeys int
-	// FailureRate and FailureBurst limit failed attempts per remote address:
-	// attempts a second over time, and attempts at once. 0 means 1 and 20.
-	FailureRate  rate.Limit
-	FailureBurst int
+	// FailuresPerMinute and FailureBurst limit failed attempts per remote
+	// address, over time and at once; 0 means 60 and 20.
+	FailuresPerMinute int
+	FailureBurst      int
 	// Addresses bounds the table of remote addresses; 0 means 8,192. Addresses
 	// over it share one bucket.
 	Addresses int
@@ -52,14 +50,14 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.LocalEnvironment == "" {
-		o.LocalEnvironment = parley.Dev
+	if o.Environment == "" {
+		o.Environment = parley.Dev
 	}
 	if o.CachedKeys <= 0 {
 		o.CachedKeys = 4096
 	}
-	if o.FailureRate <= 0 {
-		o.FailureRate = 1
+	if o.FailuresPerMinute <= 0 {
+		o.FailuresPerMinute = 60
 	}
 	if o.FailureBurst <= 0 {
 		o.FailureBurst = 20
@@ -91,7 +89,7 @@ func NewDirectory(store Store, agents Agents, opts Options) *Directory {
 	return &Directory{
 		store: store, agents: agents, opts: opts,
 		local: &Caller{Principal: Principal{
-			Name: parley.LocalAdmin, Owner: parley.DefaultOwner, Environment: opts.LocalEnvironment,
+			Name: parley.LocalAdmin, Owner: parley.DefaultOwner, Environment: opts.Environment,
 			Roles: []parley.Role{parley.RoleAdmin}, Description: "whoever may open the mesh's own socket",
 		}},
 		cache:    keyCache{limit: opts.CachedKeys},

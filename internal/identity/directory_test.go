@@ -283,7 +283,7 @@ func TestStoreTroubleIsNotTheCallersFault(t *testing.T) {
 
 func TestFailuresAreLimitedPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMesh(t, identity.Options{FailureRate: 0.5, FailureBurst: 3})
+		m := newMesh(t, identity.Options{FailuresPerMinute: 30, FailureBurst: 3})
 		guess := func(addr string) error {
 			key, _ := identity.NewKey("ann", "", time.Now(), 0)
 			_, err := m.Identify(t.Context(), identity.Credential{XAPIKey: key, RemoteAddr: addr})
@@ -340,7 +340,7 @@ func TestOneHostHasOneAllowance(t *testing.T) {
 		{"192.0.2.7:1", "[::ffff:192.0.2.7]:2"},
 		{"not an address", "neither"},
 	} {
-		m := newMesh(t, identity.Options{FailureBurst: 1, FailureRate: 0.001})
+		m := newMesh(t, identity.Options{FailureBurst: 1, FailuresPerMinute: 1})
 		_, err := m.Identify(t.Context(), identity.Credential{XAPIKey: "x", RemoteAddr: pair[0]})
 		wantRefusal(t, err, parley.Unauthorized, identity.ReasonMalformed)
 		_, err = m.Identify(t.Context(), identity.Credential{XAPIKey: "x", RemoteAddr: pair[1]})
@@ -445,7 +445,7 @@ func BenchmarkIdentifyCached(b *testing.B) {
 }
 
 func FuzzIdentify(f *testing.F) {
-	m := newMesh(f, identity.Options{FailureRate: 1e9, FailureBurst: 1e9})
+	m := newMesh(f, identity.Options{FailuresPerMinute: 1e9, FailureBurst: 1e9})
 	f.Add("Bearer "+m.key, "")
 	f.Add("", "pk_aaaaaaaaaaaa_")
 	f.Fuzz(func(t *testing.T, authorization, xAPIKey string) {

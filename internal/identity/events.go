@@ -54,7 +54,7 @@ func (d *Directory) event(ctx context.Context, typ, subject string, owner parley
 }
 
 func (d *Directory) ownerEvent(ctx context.Context, typ string, o *Owner) parley.Event {
-	return d.event(ctx, typ, "owners/"+string(o.Name), o.Name, d.opts.LocalEnvironment, changeData{
+	return d.event(ctx, typ, "owners/"+string(o.Name), o.Name, d.opts.Environment, changeData{
 		Name: string(o.Name), Description: o.Description,
 	})
 }

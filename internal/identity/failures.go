@@ -48,6 +48,11 @@ type Source struct {
 	Count   int64  `json:"count"`
 }
 
+// Sorted lists the reasons that occurred, always in the same order.
+func (f *Failures) Sorted() []Reason {
+	return slices.DeleteFunc(slices.Clone(reasons), func(r Reason) bool { return f.Reasons[r] == 0 })
+}
+
 // failures counts failed attempts and limits them per remote address.
 type failures struct {
 	limit     rate.Limit
@@ -70,12 +75,12 @@ type attempts struct {
 }
 
 func newFailures(o Options) failures {
-	now := o.Now()
+	now, limit := o.Now(), rate.Limit(float64(o.FailuresPerMinute)/60)
 	return failures{
-		limit: o.FailureRate, burst: o.FailureBurst, addresses: o.Addresses,
+		limit: limit, burst: o.FailureBurst, addresses: o.Addresses,
 		started: now, since: now,
 		recent: make(map[Reason]int64), total: make(map[Reason]int64),
-		byAddr: make(map[netip.Addr]*attempts), overflow: rate.NewLimiter(o.FailureRate, o.FailureBurst),
+		byAddr: make(map[netip.Addr]*attempts), overflow: rate.NewLimiter(limit, o.FailureBurst),
 	}
 }
 
@@ -241,10 +246,8 @@ func (d *Directory) summarise(ctx context.Context) {
 		return
 	}
 	attrs := []slog.Attr{slog.Int64("total", f.Total)}
-	for _, reason := range reasons {
-		if n := f.Reasons[reason]; n > 0 {
-			attrs = append(attrs, slog.Int64(string(reason), n))
-		}
+	for _, reason := range f.Sorted() {
+		attrs = append(attrs, slog.Int64(string(reason), f.Reasons[reason]))
 	}
 	if len(f.Sources) > 0 {
 		attrs = append(attrs, slog.String("source", f.Sources[0].Address))
@@ -257,7 +260,7 @@ func (d *Directory) summarise(ctx context.Context) {
 	if err == nil {
 		err = d.opts.Sink.AppendEvents(ctx, parley.Event{
 			Subject: "auth/failures", Type: "auth.failed", Time: f.Until,
-			Owner: parley.DefaultOwner, Environment: d.opts.LocalEnvironment, Data: body,
+			Owner: parley.DefaultOwner, Environment: d.opts.Environment, Data: body,
 		})
 	}
 	if err != nil {

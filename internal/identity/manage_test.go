@@ -178,7 +178,7 @@ func TestKeyForAgent(t *testing.T) {
 }
 
 func TestAdminKey(t *testing.T) {
-	m := newMesh(t, identity.Options{LocalEnvironment: parley.Staging})
+	m := newMesh(t, identity.Options{Environment: parley.Staging})
 	for range 2 {
 		text, _, err := m.AdminKey(t.Context(), "first start")
 		if err != nil {

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -67,7 +68,7 @@ func (d *Directory) UpdateOwner(ctx context.Context, name parley.OwnerName, vers
 	if err != nil {
 		return nil, err
 	}
-	if err := sameVersion(op, string(name), version, o.Version); err != nil {
+	if err := SameVersion(op, string(name), version, o.Version); err != nil {
 		return nil, err
 	}
 	o.Description = description
@@ -89,7 +90,7 @@ func (d *Directory) DeleteOwner(ctx context.Context, name parley.OwnerName, vers
 	if err != nil {
 		return err
 	}
-	if err := sameVersion(op, string(name), version, o.Version); err != nil {
+	if err := SameVersion(op, string(name), version, o.Version); err != nil {
 		return err
 	}
 	if err := d.answersForNothing(ctx, op, name); err != nil {
@@ -190,12 +191,16 @@ func taken(op parley.Op, err error, what, name string) error {
 	}
 }
 
-// sameVersion refuses a change that was decided on an older state. A want of 0
+// ErrStale is the cause inside the parley.Conflict of a change that was decided
+// on an older state: whoever gets it reads again and decides anew.
+var ErrStale = errors.New("decided on an older version")
+
+// SameVersion refuses a change that was decided on an older state. A want of 0
 // accepts any.
-func sameVersion(op parley.Op, name string, want, have int64) error {
+func SameVersion(op parley.Op, name string, want, have int64) error {
 	if want == 0 || want == have {
 		return nil
 	}
 	return parley.E(op, parley.Conflict, parley.Subject(name),
-		fmt.Sprintf("%q has changed since: it is at version %d, not %d; read it again", name, have, want), nil)
+		fmt.Sprintf("%q has changed since: it is at version %d, not %d; read it again", name, have, want), ErrStale)
 }

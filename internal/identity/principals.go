@@ -100,7 +100,7 @@ func (d *Directory) UpdatePrincipal(ctx context.Context, name parley.PrincipalNa
 	if err != nil {
 		return nil, err
 	}
-	if err := sameVersion(op, string(name), version, p.Version); err != nil {
+	if err := SameVersion(op, string(name), version, p.Version); err != nil {
 		return nil, err
 	}
 	if c.Roles != nil {
@@ -123,7 +123,7 @@ func (d *Directory) DeletePrincipal(ctx context.Context, name parley.PrincipalNa
 	if err != nil {
 		return err
 	}
-	if err := sameVersion("identity.deletePrincipal", string(name), version, p.Version); err != nil {
+	if err := SameVersion("identity.deletePrincipal", string(name), version, p.Version); err != nil {
 		return err
 	}
 	if err := d.store.DeletePrincipal(ctx, name, p.Version, d.principalEvent(ctx, "principal.removed", p)); err != nil {
@@ -172,7 +172,7 @@ func (d *Directory) AdminKey(ctx context.Context, note string) (text string, _ *
 	_, err := d.store.Principal(ctx, AdminPrincipal)
 	if err != nil && parley.KindOf(err) == parley.NotFound {
 		_, err = d.addPrincipal(ctx, "identity.adminKey", &Principal{
-			Name: AdminPrincipal, Owner: parley.DefaultOwner, Environment: d.opts.LocalEnvironment,
+			Name: AdminPrincipal, Owner: parley.DefaultOwner, Environment: d.opts.Environment,
 			Roles: []parley.Role{parley.RoleAdmin}, Description: "the admin of this mesh's machine", CreatedAt: d.opts.Now(),
 		})
 	}

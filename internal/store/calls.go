@@ -1,0 +1,347 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+const insertCall = `INSERT INTO calls (
+	seq, id, root, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
+	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
+	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state)
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+
+const insertEndedCall = `INSERT INTO calls (
+	seq, id, root, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
+	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
+	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state,
+	end_seq, ended_at, outcome, reason, detail, status, bytes_in, bytes_out, first_byte, total, steps)
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+
+// beginColumns are the values of insertCall.
+func beginColumns(r *call.Record, seq int64) []driver.Value {
+	var root, parent, candidates driver.Value
+	if r.Root != r.ID && !r.Root.IsZero() {
+		root = r.Root[:]
+	}
+	if !r.Link.Parent.IsZero() {
+		parent = r.Link.Parent[:]
+	}
+	// A call inside its only candidate says so by its parent alone.
+	if r.Link.Kind == call.LinkAmbiguous || r.Link.Count > 1 {
+		candidates = text(r.Link.EncodeCandidates())
+	}
+	v := make([]driver.Value, 0, 37)
+	return append(v,
+		seq, r.ID[:], root, parent, int64(r.Link.Depth), candidates,
+		string(r.Caller), string(r.CallerOwner), text(r.CallerAgent), string(r.Environment),
+		string(r.Agent), string(r.AgentOwner), text(r.Instance), r.Method,
+		text(r.CallerBinding), text(r.AgentBinding), text(r.Version), text(r.MessageID), text(r.Reference),
+		text(r.TraceID), text(r.SpanID), micros(r.Begun), micros(r.Deadline),
+		text(r.ContextID), text(r.TaskID), text(r.TaskState))
+}
+
+const endCall = `UPDATE calls SET context_id = ?, task_id = ?, task_state = ?,
+	end_seq = ?, ended_at = ?, outcome = ?, reason = ?, detail = ?, status = ?,
+	bytes_in = ?, bytes_out = ?, first_byte = ?, total = ?, steps = ?
+	WHERE seq = ? AND ended_at IS NULL`
+
+// endColumns are the values of endCall without the last.
+func endColumns(v []driver.Value, r *call.Record, seq int64) []driver.Value {
+	return append(v, seq, micros(r.Ended), string(r.Outcome), text(r.Reason), text(r.Detail), int64(r.Status),
+		r.BytesIn, r.BytesOut, int64(r.FirstByte), int64(r.Total), text(encodeSteps(r.Steps)))
+}
+
+const bindCall = `UPDATE calls SET context_id = ?, task_id = ?, task_state = ? WHERE seq = ? AND ended_at IS NULL`
+
+// encodeSteps writes steps as name:nanoseconds, separated by blanks. Names are
+// the gateway's own words and hold neither.
+func encodeSteps(steps []call.Step) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	b := make([]byte, 0, 24*len(steps))
+	for i, s := range steps {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, s.Name...)
+		b = append(b, ':')
+		b = strconv.AppendInt(b, int64(s.Took), 10)
+	}
+	return string(b)
+}
+
+// decodeSteps reads what encodeSteps wrote.
+func decodeSteps(s string) []call.Step {
+	var steps []call.Step
+	for part := range strings.FieldsSeq(s) {
+		name, took, _ := strings.Cut(part, ":")
+		ns, err := strconv.ParseInt(took, 10, 64)
+		if err != nil {
+			continue // a step that cannot be read is not worth a record that cannot be
+		}
+		steps = append(steps, call.Step{Name: name, Took: time.Duration(ns)})
+	}
+	return steps
+}
+
+// begin is the work of Begin.
+type begin struct {
+	live   *live
+	record call.Record
+	seq    int64
+}
+
+func (b *begin) write(tx *tx) error {
+	b.seq = tx.next()
+	_, err := tx.run(insertCall, beginColumns(&b.record, b.seq)...)
+	return duplicate("store.begin", parley.Subject(b.record.ID.String()), "a call of this id exists", err)
+}
+
+func (b *begin) ended(err error) {
+	if err == nil {
+		b.live.begun(&b.record, b.seq)
+	}
+}
+
+// Begin writes what is known of a call before its request leaves. When it
+// returns nil the record is durable, under durability relaxed merely accepted;
+// r.Seq is set under strict. The record is copied. After an error the request
+// must not leave; the record may still exist, and Settle ends it either way.
+// Errors: parley.Unavailable and parley.Exhausted as the package says,
+// parley.Conflict where the id is taken.
+func (db *DB) Begin(ctx context.Context, r *call.Record) error {
+	const op parley.Op = "store.begin"
+	b := &begin{live: db.live, record: *r}
+	if db.opt.Durability == Relaxed && db.w.trouble() == nil {
+		return db.fault(op, parley.Subject(r.ID.String()), db.w.later(b))
+	}
+	if err := db.w.do(ctx, b); err != nil {
+		return db.fault(op, parley.Subject(r.ID.String()), err)
+	}
+	r.Seq = b.seq
+	return nil
+}
+
+// settlement is the work of Settle.
+type settlement struct {
+	db *DB
+	call.Settlement
+	record   call.Record // a copy, which Settlement.Record points at
+	snapshot []byte      // sealed
+	waited   bool
+	now      time.Time
+}
+
+// Settle writes what a call leaves behind, in one transaction. With wait it
+// returns when that is durable. Without, it joins the next commit, within
+// milliseconds, and r.Seq and r.EndSeq stay as they are; the record and the
+// task are copied, but what they point at must not be changed afterwards.
+//
+// Reads of this store see a settlement as soon as Settle was called. A call
+// that has no row, because its Begin failed, gets one. A call that has ended
+// stays as it is: parley.Conflict.
+//
+// A task or context belongs to the principal that first used it. A settlement
+// that says otherwise is refused with parley.Denied and changes nothing. Where
+// nobody waits for the refusal, the call is ended as a crash with the reason
+// foreign_id, since an agent that answers with somebody else's id is one, and
+// task, context and events are left out.
+func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
+	const op parley.Op = "store.settle"
+	k := &settlement{db: db, Settlement: s, record: *s.Record, waited: wait, now: db.opt.Now()}
+	k.Record = &k.record
+	subject := parley.Subject(s.Record.ID.String())
+	if s.Task != nil {
+		task := *s.Task
+		k.Task = &task
+		if task.Snapshot != nil {
+			sealed, err := db.vault.Seal(ctx, task.Owner, snapshotPlace(task.Key()), task.Snapshot)
+			if err != nil {
+				return db.fault(op, subject, err)
+			}
+			k.snapshot = sealed
+		}
+	}
+	if !db.live.take(&k.Settlement) {
+		return foreign(s)
+	}
+	if !wait {
+		if err := db.w.later(k); err != nil {
+			db.live.settled(&k.Settlement, err)
+			return err
+		}
+		return nil
+	}
+	if err := db.w.do(ctx, k); err != nil {
+		return db.fault(op, subject, err)
+	}
+	s.Record.Seq, s.Record.EndSeq = k.record.Seq, k.record.EndSeq
+	return nil
+}
+
+func foreign(s call.Settlement) error {
+	return parley.E("store.settle", parley.Denied, parley.Subject(s.Record.ID.String()), "the task or context belongs to another principal", nil)
+}
+
+func (k *settlement) write(tx *tx) error {
+	if err := k.claims(tx); err != nil {
+		return err
+	}
+	if err := k.end(tx); err != nil {
+		return err
+	}
+	return tx.events(k.Events)
+}
+
+// claims writes the task and the context, where they are the caller's.
+func (k *settlement) claims(tx *tx) error {
+	if k.Task != nil {
+		ok, err := tx.saveTask(k.Task, k.snapshot)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return foreign(k.Settlement)
+		}
+	}
+	if k.Context != "" {
+		ok, err := tx.useContext(contextOf(&k.Settlement), k.Record.Caller, k.now)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return foreign(k.Settlement)
+		}
+	}
+	return nil
+}
+
+// end writes the record: an update of its row, or a row where there is none.
+func (k *settlement) end(tx *tx) error {
+	const op parley.Op = "store.settle"
+	r := k.Record
+	subject := parley.Subject(r.ID.String())
+	if !k.Insert {
+		seq, err := k.row(tx)
+		if err != nil {
+			return err
+		}
+		if seq != 0 {
+			r.Seq = seq
+			return k.update(tx)
+		}
+	}
+	r.Seq = tx.next()
+	v := beginColumns(r, r.Seq)
+	var err error
+	if r.Open() {
+		_, err = tx.run(insertCall, v...)
+	} else {
+		r.EndSeq = tx.next()
+		_, err = tx.run(insertEndedCall, endColumns(v, r, r.EndSeq)...)
+	}
+	return duplicate(op, subject, "a call of this id exists", err)
+}
+
+// row finds the call's row, 0 where it has none.
+func (k *settlement) row(tx *tx) (int64, error) {
+	if k.record.Seq != 0 {
+		return k.record.Seq, nil
+	}
+	if seq := k.db.live.seq(k.Record.ID); seq != 0 {
+		return seq, nil
+	}
+	// Begun in this very batch, or by nobody.
+	var dest [1]driver.Value
+	found, err := tx.first(dest[:], `SELECT seq FROM calls WHERE id = ?`, k.Record.ID[:])
+	if err != nil || !found {
+		return 0, err
+	}
+	return dest[0].(int64), nil
+}
+
+func (k *settlement) update(tx *tx) error {
+	r := k.Record
+	v := make([]driver.Value, 0, 16)
+	v = append(v, text(r.ContextID), text(r.TaskID), text(r.TaskState))
+	sql := bindCall
+	if !r.Open() {
+		r.EndSeq = tx.next()
+		v, sql = endColumns(v, r, r.EndSeq), endCall
+	}
+	n, err := tx.run(sql, append(v, r.Seq)...)
+	if err == nil && n == 0 {
+		return parley.E("store.settle", parley.Conflict, parley.Subject(r.ID.String()), "the call has ended before", nil)
+	}
+	return err
+}
+
+func (k *settlement) ended(err error) {
+	k.db.live.settled(&k.Settlement, err)
+	if err == nil {
+		if k.Record.Open() && k.db.live.seq(k.Record.ID) == 0 {
+			k.db.live.begun(k.Record, k.Record.Seq)
+		}
+		return
+	}
+	if k.waited {
+		return
+	}
+	k.db.opt.Log.Error("a settlement was refused", "call", k.Record.ID, "agent", k.Record.Agent, "err", err)
+	k.db.stats.refused()
+	if parley.KindOf(err) == parley.Denied {
+		k.db.endForeign(k)
+	}
+}
+
+// endForeign ends the call of a settlement that was refused because of its
+// task or context, without them.
+func (db *DB) endForeign(k *settlement) {
+	verdict := parley.Judge(parley.ShapeForeignID)
+	alone := &settlement{db: db, record: k.record, now: k.now}
+	alone.Settlement = call.Settlement{Record: &alone.record, Insert: k.Insert}
+	r := &alone.record
+	if r.Ended.IsZero() {
+		r.Ended = k.now
+	}
+	r.TaskID, r.TaskState, r.ContextID = "", "", ""
+	r.Outcome, r.Reason = verdict.Outcome, string(parley.ShapeForeignID)
+	r.Detail = "the agent answered with a task or context that belongs to another principal"
+	db.live.take(&alone.Settlement)
+	if err := db.w.later(alone); err != nil {
+		alone.ended(err)
+	}
+}
+
+// Recover ends the calls of which nobody will learn the end: begun by a
+// process that died, without a task to ask for. It is called once, before any
+// call is served, and tells how many there were.
+func (db *DB) Recover(ctx context.Context, now time.Time) (unknown int, err error) {
+	verdict := parley.Judge(parley.ShapeMeshDied)
+	records, err := db.OpenCalls(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range records {
+		if r.TaskID != "" {
+			continue
+		}
+		r.End = call.End{
+			Ended: now, Outcome: verdict.Outcome, Reason: string(parley.ShapeMeshDied),
+			Detail: "the mesh ended before the call did", Total: max(0, now.Sub(r.Begun)),
+		}
+		if err := db.Settle(ctx, call.Settlement{Record: r}, false); err != nil {
+			return unknown, err
+		}
+		unknown++
+	}
+	return unknown, db.fault("store.recover", "", db.catchUp(ctx))
+}

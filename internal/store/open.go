@@ -1,0 +1,396 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/vault"
+)
+
+// Files of the data directory.
+const (
+	databaseFile = "parley.db"
+	lockFile     = "lock"
+)
+
+const (
+	// quickCheckMax is the size in bytes up to which the whole database is
+	// checked when it is opened; that takes about a second per GiB. Larger
+	// ones are checked by parley doctor.
+	quickCheckMax = 256 << 20
+	// checkpointPages is how many pages of 4 KiB the log holds before they are
+	// moved to the database.
+	checkpointPages = 2000
+	// defaultReadConns is how many reads run at once.
+	defaultReadConns = 4
+	// busyTimeout is how long a statement waits for a lock of another process,
+	// such as a backup tool's.
+	busyTimeout = 5 * time.Second
+)
+
+//go:embed migrations/sqlite/*.sql
+var migrations embed.FS
+
+// Durability says what a Begin waits for.
+type Durability string
+
+// The durabilities. The zero value is Strict.
+const (
+	// Strict: what is acknowledged has reached the disk.
+	Strict Durability = "strict"
+	// Relaxed: nothing waits for the disk, and a power cut takes back what was
+	// written since the last checkpoint. A crash of the process alone loses
+	// only what was not yet handed to the system.
+	Relaxed Durability = "relaxed"
+)
+
+// Options say how to open a store. Dir is required.
+type Options struct {
+	Dir        string       // data directory; made where it is missing
+	Durability Durability   // zero: Strict
+	MasterKey  vault.Source // zero: a file in Dir, made at first start
+	Log        *slog.Logger // nil: nothing is logged
+	Now        func() time.Time
+	// Notify is told of every commit, with the last place in the feed that is
+	// taken. It is called by the writer and must return at once.
+	Notify    func(seq int64)
+	ReadConns int // reads at once; zero: 4
+	BatchMax  int // operations in one transaction; zero: 256
+	QueueMax  int // operations that may wait for a commit; zero: 16384
+}
+
+func (o *Options) check() error {
+	switch o.Durability {
+	case "":
+		o.Durability = Strict
+	case Strict, Relaxed:
+	default:
+		return parley.E("store.open", parley.Invalid, "durability", fmt.Sprintf("durability %q is unknown: use strict or relaxed", o.Durability), nil)
+	}
+	if o.Dir == "" {
+		return parley.E("store.open", parley.Invalid, "data", "no data directory is given", nil)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Notify == nil {
+		o.Notify = func(int64) {}
+	}
+	defaults := func(n *int, value int) {
+		if *n <= 0 {
+			*n = value
+		}
+	}
+	defaults(&o.ReadConns, defaultReadConns)
+	defaults(&o.BatchMax, defaultBatchMax)
+	defaults(&o.QueueMax, defaultQueueMax)
+	return nil
+}
+
+// DB is the store.
+type DB struct {
+	opt   Options
+	lock  *os.File
+	read  *sql.DB
+	w     *writer
+	vault *vault.Vault
+	mesh  string
+	live  *live
+	stats stats
+}
+
+var (
+	_ identity.Store = (*DB)(nil)
+	_ registry.Store = (*DB)(nil)
+	_ call.Reader    = (*DB)(nil)
+	_ vault.Keys     = (*DB)(nil)
+)
+
+// Open opens the store in opt.Dir, making it at first start, and brings an
+// older one up to date. Errors: parley.Conflict where another process has the
+// directory, parley.Unavailable where it cannot be used or its database is
+// damaged, parley.Invalid where the master key is missing or not the one that
+// sealed what is there.
+func Open(ctx context.Context, opt Options) (_ *DB, err error) {
+	const op parley.Op = "store.open"
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, parley.E(op, parley.Unavailable, parley.Subject(opt.Dir), "the data directory "+opt.Dir+" cannot be made: check the permissions of its parent", err)
+	}
+	db := &DB{opt: opt, live: newLive()}
+	var undo []func() error
+	defer func() {
+		for i := len(undo) - 1; err != nil && i >= 0; i-- {
+			err = errors.Join(err, undo[i]())
+		}
+	}()
+	if db.lock, err = lockDir(opt.Dir); err != nil {
+		return nil, err
+	}
+	undo = append(undo, db.lock.Close)
+
+	if opt.Durability == Strict {
+		// A commit then waits for the data and not for timestamps as well;
+		// where the system cannot tell them apart nothing changes.
+		if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+			return nil, db.fault(op, parley.Subject(opt.Dir), err)
+		}
+	}
+	db.read, err = sql.Open("sqlite", db.dsn("query_only(1)"))
+	if err != nil {
+		return nil, db.fault(op, parley.Subject(opt.Dir), err)
+	}
+	undo = append(undo, db.read.Close)
+	db.read.SetMaxOpenConns(opt.ReadConns)
+	db.read.SetMaxIdleConns(opt.ReadConns)
+
+	w, err := db.prepare(ctx)
+	if err != nil {
+		return nil, db.fault(op, parley.Subject(opt.Dir), err)
+	}
+	db.w = w
+	go w.run() // ended by Close
+	undo = append(undo, func() error { return db.closeWriter(context.WithoutCancel(ctx)) })
+
+	if err = db.loadLive(ctx); err == nil {
+		err = db.openVault(ctx)
+	}
+	if err != nil {
+		return nil, db.fault(op, parley.Subject(opt.Dir), err)
+	}
+	return db, nil
+}
+
+// dsn is how a connection to the database is opened.
+func (db *DB) dsn(pragmas ...string) string {
+	q := url.Values{"_pragma": append([]string{
+		"busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")",
+		"foreign_keys(1)",
+	}, pragmas...)}
+	path := url.URL{Path: filepath.Join(db.opt.Dir, databaseFile)}
+	return "file:" + path.EscapedPath() + "?" + q.Encode()
+}
+
+// prepare checks the file, migrates it and gives the writer, not yet running.
+func (db *DB) prepare(ctx context.Context) (*writer, error) {
+	path := filepath.Join(db.opt.Dir, databaseFile)
+	fresh, err := db.checkFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.migrate(ctx); err != nil {
+		return nil, err
+	}
+	if fresh {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, fmt.Errorf("close the database to others: %w", err)
+		}
+	}
+	level := "FULL"
+	if db.opt.Durability == Relaxed {
+		level = "NORMAL"
+	}
+	dsn := db.dsn("synchronous("+level+")", "wal_autocheckpoint("+strconv.Itoa(checkpointPages)+")")
+	c, err := dial(dsn)
+	if err != nil {
+		return nil, err
+	}
+	w := newWriter(db, dsn, c, 0)
+	if err := db.firstStart(ctx, c); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	if w.seq, err = db.LastSeq(ctx); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return w, nil
+}
+
+// checkFile finds damage before anything is served.
+func (db *DB) checkFile(ctx context.Context, path string) (fresh bool, err error) {
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if st.Size() == 0 {
+		return true, nil
+	}
+	check := "PRAGMA quick_check(1)"
+	if st.Size() > quickCheckMax {
+		check = "SELECT count(*) FROM sqlite_schema"
+	}
+	var answer string
+	if err := db.read.QueryRowContext(ctx, check).Scan(&answer); err != nil {
+		return false, err
+	}
+	if st.Size() <= quickCheckMax && answer != "ok" {
+		return false, db.damage(errors.New(answer))
+	}
+	return false, nil
+}
+
+func (db *DB) damage(cause error) error {
+	file := filepath.Join(db.opt.Dir, databaseFile)
+	return parley.E("store.open", parley.Unavailable, parley.Subject(file), damageRemedy(file), cause)
+}
+
+// migrate brings the schema up to date, each step in a transaction.
+func (db *DB) migrate(ctx context.Context) error {
+	conn, err := sql.Open("sqlite", db.dsn("journal_mode(WAL)", "synchronous(FULL)"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	dir, err := fs.Sub(migrations, "migrations/sqlite")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, conn, dir)
+	if err != nil {
+		return err
+	}
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if current > target {
+		return parley.E("store.open", parley.Invalid, parley.Subject(db.opt.Dir), fmt.Sprintf("the database has schema version %d and this program knows versions up to %d: use the newer program that made it", current, target), nil)
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// firstStart gives a new mesh its id and the owner of whatever has none.
+func (db *DB) firstStart(ctx context.Context, c *conn) error {
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return err
+	}
+	if _, err := c.run(`INSERT INTO meta (name, value) VALUES ('mesh', ?) ON CONFLICT DO NOTHING`, hex.EncodeToString(id)); err != nil {
+		return err
+	}
+	if _, err := c.run(`INSERT INTO owners (name, description, created_at, version)
+		SELECT ?, 'answers for whatever is registered without an owner', ?, 1
+		WHERE NOT EXISTS (SELECT 1 FROM owners)`, string(parley.DefaultOwner), micros(db.opt.Now())); err != nil {
+		return err
+	}
+	var err error
+	db.mesh, _, err = db.meta(ctx, "mesh")
+	return err
+}
+
+// openVault loads the master key and checks that it is the one which sealed
+// what the database holds. At first start it is made.
+func (db *DB) openVault(ctx context.Context) error {
+	const op parley.Op = "store.open"
+	sealedBy, sealed, err := db.meta(ctx, "master")
+	if err != nil {
+		return err
+	}
+	master, err := db.opt.MasterKey.Load(db.opt.Dir)
+	switch {
+	case err == nil:
+	case parley.KindOf(err) != parley.NotFound:
+		return err
+	case sealed:
+		return parley.E(op, parley.Invalid, parley.Subject(db.opt.Dir), parley.PublicMessage(err)+", and the database holds data sealed under it (id "+sealedBy+"): put the key back from its backup; without it stored credentials and task snapshots cannot be read by anybody", err)
+	default:
+		if master, err = db.opt.MasterKey.Create(db.opt.Dir); err != nil {
+			return err
+		}
+	}
+	if sealed && sealedBy != master.ID() {
+		return parley.E(op, parley.Invalid, parley.Subject(db.opt.Dir), "the master key has the id "+master.ID()+", but the data is sealed under "+sealedBy+": put the right key back from its backup", nil)
+	}
+	if !sealed {
+		if err := db.w.do(ctx, statements(func(tx *tx) error {
+			_, err := tx.run(`INSERT INTO meta (name, value) VALUES ('master', ?)`, master.ID())
+			return err
+		})); err != nil {
+			return err
+		}
+	}
+	db.vault = vault.New(master, db, db.opt.Now)
+	return nil
+}
+
+// meta reads one fact about the database.
+func (db *DB) meta(ctx context.Context, name string) (value string, found bool, err error) {
+	err = db.read.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = ?`, name).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	return value, err == nil, err
+}
+
+// MeshID is the id the mesh got at its first start, 32 hex digits.
+func (db *DB) MeshID() string { return db.mesh }
+
+// Dir is the data directory.
+func (db *DB) Dir() string { return db.opt.Dir }
+
+// Vault seals and opens under the mesh's master key.
+func (db *DB) Vault() *vault.Vault { return db.vault }
+
+// Health is nil while the store can write. After a failure it tries, so that
+// it turns healthy without traffic.
+func (db *DB) Health(ctx context.Context) error {
+	if db.w.trouble() == nil {
+		return nil
+	}
+	return db.fault("store.health", "", db.w.do(ctx, statements(func(tx *tx) error {
+		_, err := tx.run(`INSERT INTO meta (name, value) VALUES ('probed', ?)
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, strconv.FormatInt(db.opt.Now().UnixMicro(), 10))
+		return err
+	})))
+}
+
+// Close writes what is left, moves the log into the database and gives the
+// directory back. No other method may be called afterwards.
+func (db *DB) Close(ctx context.Context) error {
+	err := db.closeWriter(ctx)
+	return errors.Join(err, db.read.Close(), db.lock.Close())
+}
+
+func (db *DB) closeWriter(ctx context.Context) error {
+	if err := db.w.close(ctx); err != nil {
+		// The writer still works and owns the connection: ending the process
+		// is all that is left, and loses nothing that was acknowledged.
+		return db.fault("store.close", parley.Subject(db.opt.Dir), err)
+	}
+	c := db.w.conn
+	if c == nil {
+		return nil
+	}
+	_, err := c.run("PRAGMA wal_checkpoint(TRUNCATE)")
+	if err != nil {
+		db.opt.Log.Warn("the log is not moved into the database; the next start will", "err", err)
+	}
+	return db.fault("store.close", parley.Subject(db.opt.Dir), c.close())
+}

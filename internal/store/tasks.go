@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/vault"
+)
+
+// pageMax is how many rows one read gives at most.
+const pageMax = 500
+
+// contextUse is how old used_at may get while a context is in use; a context
+// is written once per that time and not at every call.
+const contextUse = 24 * time.Hour
+
+// A final task stays final: a late frame that tells of an earlier state
+// changes nothing but what was unknown.
+const upsertTask = `INSERT INTO tasks (
+	agent, instance, id, principal, owner, context_id, state, status_at, final, call, updated_at, snapshot)
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
+	ON CONFLICT (agent, instance, id) DO UPDATE SET
+		owner = iif(excluded.snapshot IS NULL, tasks.owner, excluded.owner),
+		context_id = iif(excluded.context_id = '', tasks.context_id, excluded.context_id),
+		state = excluded.state, status_at = excluded.status_at, final = excluded.final,
+		call = excluded.call, updated_at = excluded.updated_at,
+		snapshot = coalesce(excluded.snapshot, tasks.snapshot)
+	WHERE tasks.principal = excluded.principal AND tasks.final <= excluded.final`
+
+// saveTask writes a task's newest state; ok is false where it belongs to
+// another principal.
+func (t *tx) saveTask(k *call.Task, snapshot []byte) (ok bool, err error) {
+	var sealed, made any
+	if snapshot != nil {
+		sealed = snapshot
+	}
+	if !k.Call.IsZero() {
+		made = k.Call[:]
+	}
+	final := int64(0)
+	if k.Final {
+		final = 1
+	}
+	n, err := t.run(upsertTask, string(k.Agent), k.Instance, k.ID, string(k.Principal), string(k.Owner), k.ContextID,
+		k.State, k.StatusAt.UnixMicro(), final, made, k.UpdatedAt.UnixMicro(), sealed)
+	if err != nil || n > 0 {
+		return true, err
+	}
+	var dest [1]any
+	found, err := t.firstValues(dest[:], `SELECT principal FROM tasks WHERE agent = ? AND instance = ? AND id = ?`,
+		string(k.Agent), k.Instance, k.ID)
+	return found && dest[0] == string(k.Principal), err
+}
+
+// useContext writes that the principal uses a context; ok is false where it
+// belongs to another.
+func (t *tx) useContext(k contextKey, principal parley.PrincipalName, now time.Time) (ok bool, err error) {
+	var dest [2]any
+	found, err := t.firstValues(dest[:], `SELECT principal, used_at FROM contexts WHERE agent = ? AND instance = ? AND id = ?`,
+		string(k.agent), k.instance, k.id)
+	if err != nil {
+		return false, err
+	}
+	if found {
+		if dest[0] != string(principal) {
+			return false, nil
+		}
+		if used, isInt := dest[1].(int64); isInt && now.Sub(fromMicros(used)) < contextUse {
+			return true, nil
+		}
+	}
+	_, err = t.run(`INSERT INTO contexts (agent, instance, id, principal, used_at) VALUES (?,?,?,?,?)
+		ON CONFLICT (agent, instance, id) DO UPDATE SET used_at = excluded.used_at`,
+		string(k.agent), k.instance, k.id, string(principal), now.UnixMicro())
+	return true, err
+}
+
+// snapshotPlace is where a task's snapshot rests.
+func snapshotPlace(k call.TaskKey) vault.Place {
+	return vault.Place{Table: "tasks", Row: string(k.Agent) + "\x00" + k.Instance + "\x00" + k.ID, Column: "snapshot"}
+}
+
+const taskColumns = `agent, instance, id, principal, owner, context_id, state, status_at, final, call, updated_at, snapshot`
+
+func (db *DB) scanTask(ctx context.Context, row scanner) (*call.Task, error) {
+	var (
+		t                   call.Task
+		statusAt, updatedAt int64
+		made, sealed        []byte
+	)
+	if err := row.Scan(&t.Agent, &t.Instance, &t.ID, &t.Principal, &t.Owner, &t.ContextID, &t.State,
+		&statusAt, &t.Final, &made, &updatedAt, &sealed); err != nil {
+		return nil, err
+	}
+	t.StatusAt, t.UpdatedAt = fromMicros(statusAt), fromMicros(updatedAt)
+	copy(t.Call[:], made)
+	if sealed == nil {
+		return &t, nil
+	}
+	var err error
+	t.Snapshot, err = db.vault.Open(ctx, t.Owner, snapshotPlace(t.Key()), sealed)
+	return &t, err
+}
+
+// Task gives a task of the index, or a parley.NotFound error. It does not ask
+// whose it is: compare Principal.
+func (db *DB) Task(ctx context.Context, key call.TaskKey) (*call.Task, error) {
+	const op parley.Op = "store.task"
+	pending := db.live.pendingTask(key)
+	if pending != nil && db.catchUp(ctx) == nil {
+		pending = nil // committed, or refused: the table says which
+	}
+	t, err := db.scanTask(ctx, db.read.QueryRowContext(ctx, `SELECT `+taskColumns+` FROM tasks
+		WHERE agent = ? AND instance = ? AND id = ?`, string(key.Agent), key.Instance, key.ID))
+	if pending != nil && (err == nil || errors.Is(err, sql.ErrNoRows)) {
+		return ahead(pending, t), nil
+	}
+	return t, db.fault(op, parley.Subject(key.ID), err)
+}
+
+// ahead is a task as it will be once the disk works again.
+func ahead(pending, stored *call.Task) *call.Task {
+	if stored != nil && (stored.Principal != pending.Principal || stored.Final && !pending.Final) {
+		return stored
+	}
+	t := *pending
+	if t.Snapshot == nil && stored != nil {
+		t.Snapshot = stored.Snapshot
+	}
+	return &t
+}
+
+// ContextOwner tells whose a context is, or gives a parley.NotFound error.
+func (db *DB) ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error) {
+	if p, ok := db.live.pendingContext(contextKey{agent, instance, contextID}); ok && db.catchUp(ctx) != nil {
+		return p, nil
+	}
+	var p parley.PrincipalName
+	err := db.read.QueryRowContext(ctx, `SELECT principal FROM contexts WHERE agent = ? AND instance = ? AND id = ?`,
+		string(agent), instance, contextID).Scan(&p)
+	return p, db.fault("store.context", parley.Subject(contextID), err)
+}
+
+// Tasks gives the tasks that match, newest status first, ties by id upwards,
+// and how many match without the page's place.
+func (db *DB) Tasks(ctx context.Context, f call.TaskFilter) (tasks []*call.Task, total int, err error) {
+	const op parley.Op = "store.tasks"
+	if db.live.anyTask(f.Principal) {
+		if err := db.catchUp(ctx); err != nil && ctx.Err() != nil {
+			return nil, 0, db.fault(op, "", err)
+		}
+	}
+	var w where
+	w.and("principal = ?", string(f.Principal))
+	if f.Agent != "" {
+		w.and("agent = ?", string(f.Agent))
+	}
+	if f.ContextID != "" {
+		w.and("context_id = ?", f.ContextID)
+	}
+	if f.State != "" {
+		w.and("state = ?", f.State)
+	}
+	if !f.StatusAfter.IsZero() {
+		w.and("status_at >= ?", f.StatusAfter.UnixMicro())
+	}
+	if err := db.read.QueryRowContext(ctx, `SELECT count(*) FROM tasks`+w.String(), w.args...).Scan(&total); err != nil {
+		return nil, 0, db.fault(op, "", err)
+	}
+	if !f.AfterStatusAt.IsZero() {
+		at := f.AfterStatusAt.UnixMicro()
+		w.and("(status_at < ? OR status_at = ? AND id > ?)", at, at, f.AfterID)
+	}
+	tasks, err = query(ctx, db, func(row scanner) (*call.Task, error) { return db.scanTask(ctx, row) },
+		`SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY status_at DESC, id LIMIT ?`, append(w.args, page(f.Limit))...)
+	return tasks, total, db.fault(op, "", err)
+}
+
+// anyTask reports whether a task of the principal is handed over and not yet
+// committed.
+func (l *live) anyTask(p parley.PrincipalName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.tasks {
+		if h.principal == p {
+			return true
+		}
+	}
+	return false
+}
+
+// where collects the conditions of a query. Conditions are constants; values
+// are arguments.
+type where struct {
+	conditions []string
+	args       []any
+}
+
+func (w *where) and(condition string, args ...any) {
+	w.conditions = append(w.conditions, condition)
+	w.args = append(w.args, args...)
+}
+
+func (w *where) String() string {
+	if len(w.conditions) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(w.conditions, " AND ")
+}
+
+// page bounds how many rows are asked for.
+func page(limit int) int {
+	if limit <= 0 || limit > pageMax {
+		return pageMax
+	}
+	return limit
+}

@@ -1,0 +1,447 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// work is one operation of the writer. write makes its statements; ended is
+// called by the writer, once, when the outcome is certain and before anybody
+// is told: err is nil if it is committed.
+type work interface {
+	write(tx *tx) error
+	ended(err error)
+}
+
+// statements is a work without a memory of its own.
+type statements func(tx *tx) error
+
+func (s statements) write(tx *tx) error { return s(tx) }
+func (s statements) ended(error)        {}
+
+// job is a work in the queue.
+type job struct {
+	work
+	done chan error // nil where nobody waits
+	err  error
+}
+
+// tx is the transaction of one batch, as one operation sees it.
+type tx struct {
+	*conn
+	seq   int64 // the last number given in the feed
+	wrote bool  // the operation at work has changed rows
+}
+
+// run executes a statement and tells how many rows it changed.
+func (t *tx) run(sql string, args ...driver.Value) (int64, error) {
+	n, err := t.conn.run(sql, args...)
+	t.wrote = t.wrote || n > 0
+	return n, err
+}
+
+// next gives the next place in the feed.
+func (t *tx) next() int64 {
+	t.seq++
+	return t.seq
+}
+
+// Limits and times of the writer.
+const (
+	// defaultBatchMax is how many operations one transaction holds.
+	defaultBatchMax = 256
+	// defaultQueueMax is how many operations may wait for their commit. Above
+	// it new ones are refused; what nobody waits for is always taken, and is
+	// bounded by the calls that were let in.
+	defaultQueueMax = 16384
+	// lazyDelay is how long an operation that nobody waits for stays in the
+	// queue so that it can join a commit somebody waits for. A crash loses
+	// what is younger.
+	lazyDelay = 2 * time.Millisecond
+	// lazyMax is how many such operations start a commit by themselves.
+	lazyMax = 64
+	// retryMin and retryMax bound the time between attempts while the disk
+	// fails; in between, writes are refused without an attempt.
+	retryMin = 100 * time.Millisecond
+	retryMax = 2 * time.Second
+)
+
+// writer is the one goroutine that changes the database.
+type writer struct {
+	db   *DB
+	dsn  string
+	conn *conn // nil after it was lost, until it is dialed again
+	seq  int64 // the last number of the feed that is committed
+	log  *slog.Logger
+
+	wake chan struct{} // holds one token: there may be work
+	done chan struct{} // closed when the writer has ended
+
+	mu      sync.Mutex
+	queue   []*job
+	waited  int         // jobs of the queue that somebody waits for
+	lazy    *time.Timer // wakes the writer for jobs nobody waits for
+	armed   bool
+	failing *parley.Error // the last failure of the disk; nil while all is well
+	retryAt time.Time
+	backoff time.Duration
+	writing bool // a batch is taken and its jobs have not been told
+	closing bool
+}
+
+func newWriter(db *DB, dsn string, c *conn, seq int64) *writer {
+	w := &writer{db: db, dsn: dsn, conn: c, seq: seq, log: db.opt.Log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w.lazy = time.AfterFunc(time.Hour, w.due)
+	w.lazy.Stop()
+	return w
+}
+
+// due wakes the writer for what nobody waits for.
+func (w *writer) due() {
+	w.mu.Lock()
+	w.armed = false
+	w.mu.Unlock()
+	w.kick()
+}
+
+func (w *writer) kick() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// do hands work over and waits until it is committed or refused. When ctx ends
+// first, the work may still be committed.
+func (w *writer) do(ctx context.Context, k work) error {
+	j := &job{work: k, done: make(chan error, 1)}
+	if err := w.add(j); err != nil {
+		return err
+	}
+	select {
+	case err := <-j.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// later hands over work that nobody waits for.
+func (w *writer) later(k work) error { return w.add(&job{work: k}) }
+
+func (w *writer) add(j *job) error {
+	const op parley.Op = "store.write"
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing {
+		return parley.E(op, parley.Unavailable, "", "the mesh is stopping", nil)
+	}
+	if j.done == nil {
+		w.queue = append(w.queue, j)
+		if len(w.queue)-w.waited >= lazyMax && w.failing == nil {
+			w.kick()
+		} else if !w.armed {
+			w.armed = true
+			w.lazy.Reset(lazyDelay)
+		}
+		return nil
+	}
+	if w.failing != nil && time.Now().Before(w.retryAt) {
+		return w.failing
+	}
+	if w.waited >= w.db.opt.QueueMax {
+		return parley.E(op, parley.Exhausted, "", "too many writes wait for the disk: try again later", nil)
+	}
+	w.queue = append(w.queue, j)
+	w.waited++
+	if w.waited == 1 {
+		w.kick()
+	}
+	return nil
+}
+
+// run writes until close was called and the queue is empty. On a disk that
+// fails it gives up what nobody waits for when it is asked to close.
+func (w *writer) run() {
+	defer close(w.done)
+	for range w.wake {
+		for {
+			batch, closing := w.take()
+			if len(batch) == 0 {
+				if closing {
+					return
+				}
+				break
+			}
+			if !w.commit(batch) && closing {
+				w.giveUp()
+				return
+			}
+			if w.resting() {
+				break
+			}
+		}
+	}
+}
+
+// take gives the next batch, oldest first.
+func (w *writer) take() (batch []*job, closing bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), w.db.opt.BatchMax)
+	w.writing = n > 0
+	batch = append(batch, w.queue[:n]...)
+	for _, j := range batch {
+		if j.done != nil {
+			w.waited--
+		}
+	}
+	if n == len(w.queue) {
+		clear(w.queue)
+		w.queue = w.queue[:0]
+		w.armed = false
+	} else {
+		w.queue = append([]*job(nil), w.queue[n:]...)
+	}
+	return batch, w.closing
+}
+
+// resting reports whether there is nothing to do now: no job that somebody
+// waits for and too few others, or a disk that failed a moment ago.
+func (w *writer) resting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writing = false
+	if w.closing {
+		return false
+	}
+	if w.failing != nil {
+		return true
+	}
+	rest := w.waited == 0 && len(w.queue) < lazyMax
+	if rest && len(w.queue) > 0 && !w.armed {
+		w.armed = true
+		w.lazy.Reset(lazyDelay)
+	}
+	return rest
+}
+
+// commit writes the batch in one transaction, without the jobs that fail. It
+// reports false when the disk has failed: then who waits is told so, and what
+// nobody waits for is back in the queue.
+func (w *writer) commit(batch []*job) bool {
+	begun := time.Now()
+	left := append([]*job(nil), batch...)
+	var failed []*job
+	seq, err := w.attempt(&left, &failed)
+	if err != nil {
+		w.fail(batch, err)
+		return false
+	}
+	w.recovered()
+	w.seq = seq
+	w.db.stats.committed(len(left), time.Since(begun))
+	for _, j := range left {
+		j.ended(nil)
+	}
+	for _, j := range failed {
+		j.ended(j.err)
+	}
+	if len(left) > 0 {
+		w.db.opt.Notify(seq)
+	}
+	for _, j := range batch {
+		if j.done != nil {
+			j.done <- j.err
+		}
+	}
+	return true
+}
+
+// attempt runs the jobs of left until a transaction without a failing one is
+// committed. Failing ones move to failed. An error is one of the surroundings;
+// then nothing was changed.
+func (w *writer) attempt(left, failed *[]*job) (seq int64, err error) {
+	if err := w.redial(); err != nil {
+		return 0, err
+	}
+	for {
+		if len(*left) == 0 {
+			return w.seq, nil
+		}
+		if _, err := w.conn.run("BEGIN IMMEDIATE"); err != nil {
+			w.lost(err)
+			return 0, err
+		}
+		t := &tx{conn: w.conn, seq: w.seq}
+		clean, err := t.all(left, failed)
+		if err == nil && clean {
+			if _, err = w.conn.run("COMMIT"); err == nil {
+				return t.seq, nil
+			}
+		}
+		w.rollback()
+		if err != nil {
+			w.lost(err)
+			return 0, err
+		}
+	}
+}
+
+// all runs the jobs of left. A job that fails before it changed anything is
+// moved to failed and the others go on; one that fails later makes the
+// transaction unclean. An error is one of the surroundings.
+func (t *tx) all(left, failed *[]*job) (clean bool, err error) {
+	jobs := *left
+	kept := jobs[:0]
+	for i, j := range jobs {
+		seq := t.seq
+		t.wrote = false
+		j.err = j.write(t)
+		switch {
+		case j.err == nil:
+			kept = append(kept, j)
+			continue
+		case surroundings(j.err):
+			return false, j.err
+		}
+		*failed = append(*failed, j)
+		t.seq = seq
+		if t.wrote {
+			*left = append(kept, jobs[i+1:]...)
+			return false, nil
+		}
+	}
+	*left = kept
+	return true, nil
+}
+
+// rollback ends the transaction without a trace. SQLite has ended it by itself
+// after some errors; then there is nothing to roll back and the error says so.
+func (w *writer) rollback() {
+	if _, err := w.conn.run("ROLLBACK"); err != nil {
+		w.log.Debug("no transaction to roll back", "err", err)
+	}
+}
+
+// lost gives the connection up after an error of the surroundings: a fresh one
+// has no state that could be wrong.
+func (w *writer) lost(err error) {
+	if closeErr := w.conn.close(); closeErr != nil {
+		w.log.Debug("write connection closed with an error", "err", closeErr, "cause", err)
+	}
+	w.conn = nil
+}
+
+func (w *writer) redial() error {
+	if w.conn != nil {
+		return nil
+	}
+	c, err := dial(w.dsn)
+	if err != nil {
+		return err
+	}
+	w.conn = c
+	return nil
+}
+
+// fail tells everybody who waits that the disk has failed, keeps what nobody
+// waits for, and sets the time of the next attempt.
+func (w *writer) fail(batch []*job, cause error) {
+	err := parley.E("store.write", parley.Unavailable, "", w.db.remedy(cause), cause)
+	w.mu.Lock()
+	first := w.failing == nil
+	w.failing = err
+	w.backoff = min(max(2*w.backoff, retryMin), retryMax)
+	w.retryAt = time.Now().Add(w.backoff)
+	var told, kept []*job
+	for _, j := range append(batch, w.queue...) {
+		if j.done != nil {
+			told = append(told, j)
+		} else {
+			kept = append(kept, j)
+		}
+	}
+	w.queue, w.waited = kept, 0
+	w.armed = true
+	w.lazy.Reset(w.backoff)
+	w.mu.Unlock()
+
+	w.db.stats.failed()
+	if first {
+		w.log.Error("the store cannot write", "err", cause, "remedy", err.Message)
+	}
+	for _, j := range told {
+		j.ended(err)
+		j.done <- err
+	}
+}
+
+// recovered notes that the disk works.
+func (w *writer) recovered() {
+	w.mu.Lock()
+	was := w.failing
+	w.failing, w.backoff = nil, 0
+	w.mu.Unlock()
+	if was != nil {
+		w.log.Info("the store writes again")
+	}
+}
+
+// giveUp drops what nobody waits for, loudly: the disk fails and the mesh
+// stops.
+func (w *writer) giveUp() {
+	w.mu.Lock()
+	queue, err := w.queue, w.failing
+	w.queue = nil
+	w.mu.Unlock()
+	for _, j := range queue {
+		j.ended(err)
+	}
+	if len(queue) > 0 {
+		w.log.Error("writes were lost because the disk failed until the end", "count", len(queue), "err", err)
+	}
+}
+
+// close refuses new work and waits until the rest is written.
+func (w *writer) close(ctx context.Context) error {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.kick()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// idle reports whether everything that was handed over has its outcome.
+func (w *writer) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) == 0 && !w.writing
+}
+
+// depth is how many operations wait.
+func (w *writer) depth() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
+// trouble is the failure that lasts, or nil.
+func (w *writer) trouble() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failing == nil {
+		return nil
+	}
+	return w.failing
+}
