@@ -168,8 +168,8 @@ func (a *App) openIdentity(ctx context.Context) error {
 // address it may be sent to. A file that was lost or whose key is no longer
 // valid is replaced.
 func (a *App) writeAdminKey(ctx context.Context) error {
-	path := filepath.Join(a.cfg.Data, AdminKeyFile)
-	kept, err := ReadAdminKey(path)
+	path := filepath.Join(a.cfg.Data, control.AdminKeyFile)
+	kept, err := control.ReadAdminKey(path)
 	if err == nil {
 		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); err == nil && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
 			return nil
@@ -178,10 +178,10 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 	text := ""
 	if err == nil {
 		text = kept.Key
-	} else if text, _, err = a.identity.AdminKey(ctx, "made by parley serve for "+AdminKeyFile); err != nil {
+	} else if text, _, err = a.identity.AdminKey(ctx, "made by parley serve for "+control.AdminKeyFile); err != nil {
 		return fmt.Errorf("make the admin key: %w", err)
 	}
-	if err := writeJSONFile(path, AdminKey{Origin: a.ready.Control, Mesh: a.store.MeshID(), Key: text}); err != nil {
+	if err := writeJSONFile(path, control.AdminKey{Origin: a.ready.Control, Mesh: a.store.MeshID(), Key: text}); err != nil {
 		return parley.E("app.open", parley.Unavailable, parley.Subject(path), "the admin key cannot be written to "+path+": check that the directory is writable and its disk has room", err)
 	}
 	return nil

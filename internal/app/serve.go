@@ -57,7 +57,7 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 	a.ready = Ready{
 		PID: os.Getpid(), Mesh: a.store.MeshID(), Data: a.cfg.Data,
 		Listen: a.address(l.edge), Public: a.cfg.PublicAddress(l.edge.Addr()),
-		Socket: filepath.Join(a.cfg.Data, socketName), AdminKey: filepath.Join(a.cfg.Data, AdminKeyFile),
+		Socket: filepath.Join(a.cfg.Data, control.SocketFile), AdminKey: filepath.Join(a.cfg.Data, control.AdminKeyFile),
 	}
 	a.ready.Control = a.ready.Listen
 	if l.control != nil {

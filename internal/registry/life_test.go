@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
 	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/store"
 )
 
 // idle is an executor that is never reached.
@@ -72,7 +73,15 @@ func newStranger(t *testing.T) *stranger {
 // gone and back, locked, suspended, removed.
 func TestLifeOfAnAgent(t *testing.T) {
 	home, elsewhere := newStranger(t), newStranger(t)
-	store := registry.NewMemory()
+	store, err := store.Open(t.Context(), store.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	directory := registry.NewDirectory(store)
 	guard := netguard.New(netguard.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

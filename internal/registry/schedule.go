@@ -102,6 +102,9 @@ func (r *Registrar) due(ctx context.Context, plans map[parley.AgentName]plan) ([
 		if err != nil {
 			return nil, err
 		}
+		if len(page) == 0 {
+			break
+		}
 		for _, a := range page {
 			after = a.Name
 			seen[a.Name] = true
@@ -113,9 +116,6 @@ func (r *Registrar) due(ctx context.Context, plans map[parley.AgentName]plan) ([
 			if !p.at.After(now) {
 				names = append(names, a.Name)
 			}
-		}
-		if len(page) < agentsPage {
-			break
 		}
 	}
 	for name := range plans {
