@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
-	"time"
 
 	"golang.org/x/term"
 )
@@ -29,40 +27,6 @@ func (p *program) canAsk() bool {
 	_, in := terminal(p.In)
 	_, out := terminal(p.Err)
 	return in && out
-}
-
-// progressAfter is how long something may take before it is said that it is
-// under way.
-const progressAfter = time.Second
-
-// progress tells on a terminal what is waited for once it takes over a second;
-// stop takes the line away again and returns when that is done.
-func (p *program) progress(format string, args ...any) (stop func()) {
-	if _, ok := terminal(p.Err); !ok || p.flags.quiet {
-		return func() {}
-	}
-	what := cleanLine(fmt.Sprintf(format, args...))
-	done, ended := make(chan struct{}), make(chan struct{})
-	start := time.Now()
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(progressAfter)
-		defer tick.Stop()
-		shown := false
-		for {
-			select {
-			case <-tick.C:
-				fmt.Fprintf(p.Err, "\r\x1b[K%s… %ds", what, int(time.Since(start).Seconds()))
-				shown = true
-			case <-done:
-				if shown {
-					fmt.Fprint(p.Err, "\r\x1b[K")
-				}
-				return
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(done); <-ended })
 }
 
 // errNoAnswer says that the input ended before an answer.
