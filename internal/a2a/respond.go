@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,12 +49,17 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 		return Written{Status: http.StatusNoContent, Err: rep.Err}, nil
 	}
 	body, status := encodeReply(q, rep)
-	h := w.Header()
-	h["Content-Type"] = contentTypeJSON
-	if q.Binding == HTTPJSON {
-		h["Content-Type"] = contentTypeA2A
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return Written{Status: status}, nil
 	}
-	h["Cache-Control"] = noStore
+	h := w.Header()
+	if _, ok := h["Content-Type"]; !ok || rep.Raw == nil {
+		h["Content-Type"] = contentType(q)
+	}
+	if _, ok := h["Cache-Control"]; !ok {
+		h["Cache-Control"] = noStore
+	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if rep.Err != nil {
 		errorHeaders(h, rep.Err)
@@ -79,6 +85,25 @@ var (
 	noCache         = []string{"no-cache"}
 	accelOff        = []string{"no"}
 )
+
+// contentType is what a unary answer is called: the protocol's own type in REST,
+// but plain JSON for a caller who says what it reads and does not name ours.
+// Stock clients exist that drop every error typed otherwise.
+func contentType(q *Request) []string {
+	if q.Binding != HTTPJSON {
+		return contentTypeJSON
+	}
+	accept := q.Header.Values("Accept")
+	if len(accept) == 0 {
+		return contentTypeA2A
+	}
+	for _, line := range accept {
+		if strings.Contains(line, mediaA2A) || strings.Contains(line, "*/*") || strings.Contains(line, "application/*") {
+			return contentTypeA2A
+		}
+	}
+	return contentTypeJSON
+}
 
 // guardWrite bounds the writing of a body that may not fit into the connection's
 // buffers. Smaller ones never block the handler and are spared the timers.
@@ -164,11 +189,10 @@ func respondStream(ctx context.Context, w http.ResponseWriter, q *Request, rep *
 	s := &streamWriter{q: q, rc: http.NewResponseController(w), w: w, opt: opt, cancel: cancel}
 	defer rep.Stream.Close()
 	s.startTimer()
-	defer s.stopTimer()
-	defer s.clearDeadline()
+	defer s.end()
 
 	frame, err := rep.Stream.Next(ctx)
-	if !s.beginOr(func() { s.plain = frame.Err != nil || err != nil }) {
+	if !s.start(frame.Err == nil && err == nil) {
 		// The stream fails before it has begun: an ordinary error.
 		failure := frame.Err
 		if failure == nil {
@@ -243,13 +267,16 @@ func (s *streamWriter) startTimer() {
 	}
 }
 
-func (s *streamWriter) stopTimer() {
+// end stops the timer and lifts the write deadline, so that the connection can
+// serve its next request.
+func (s *streamWriter) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	_ = s.rc.SetWriteDeadline(time.Time{}) // writers without deadlines have none to lift
 }
 
 // keepAlive runs when nothing was written for a while. A caller who is gone is
@@ -270,14 +297,13 @@ func (s *streamWriter) keepAlive() {
 	s.timer.Reset(s.opt.keepAlive())
 }
 
-// beginOr settles whether the answer is a stream, unless the timer did before.
-func (s *streamWriter) beginOr(decide func()) bool {
+// start settles whether the answer is a stream: if its first frame is good, or if
+// the timer has begun it already.
+func (s *streamWriter) start(good bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.begun {
-		decide()
-	}
-	if s.plain {
+	if !good && !s.begun {
+		s.plain = true
 		return false
 	}
 	s.begin()
@@ -303,15 +329,17 @@ func (s *streamWriter) frame(f Frame) error {
 	s.buf.Reset()
 	rpc := s.q.Binding == JSONRPC
 	switch {
+	case f.Raw != nil && f.Event != "":
+		s.buf.WriteString("event: " + f.Event + "\n")
+	case f.Raw == nil && f.Err != nil && !rpc:
+		s.buf.WriteString("event: error\n")
+	}
+	switch {
 	case f.Raw != nil:
-		if f.Err != nil && !rpc {
-			s.buf.WriteString("event: error\n")
-		}
 		writeData(&s.buf, f.Raw)
 	case f.Err != nil && rpc:
 		writeData(&s.buf, jsonwire.AppendError(nil, s.q.ID, f.Err.RPC()))
 	case f.Err != nil:
-		s.buf.WriteString("event: error\n")
 		writeData(&s.buf, f.Err.REST())
 	case rpc:
 		writeData(&s.buf, jsonwire.AppendResult(nil, s.q.ID, f.Result))
@@ -392,9 +420,6 @@ func (s *streamWriter) finish(ctx context.Context, err error) (Written, error) {
 	writeErr := s.frame(Frame{Err: streamFailure(err)})
 	return s.out(), errors.Join(err, writeErr)
 }
-
-// clearDeadline lets the connection serve its next request.
-func (s *streamWriter) clearDeadline() { _ = s.rc.SetWriteDeadline(time.Time{}) }
 
 func (s *streamWriter) out() Written {
 	s.mu.Lock()

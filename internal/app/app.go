@@ -26,6 +26,7 @@ import (
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
+	"github.com/parley-mesh/parley/internal/vault"
 )
 
 // Options are what a process adds to its configuration.
@@ -60,6 +61,7 @@ type App struct {
 
 	listeners listeners
 	ready     Ready
+	started   time.Time
 }
 
 // Serve opens a mesh and runs it until ctx ends, then stops it within
@@ -81,7 +83,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 	if o.LogTo == nil {
 		o.LogTo = io.Discard
 	}
-	a := &App{cfg: cfg, opts: o, log: newLogger(cfg.Log, o.LogTo)}
+	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo)}
 	a.down.log = a.log
 	defer func() {
 		if err != nil {
@@ -123,9 +125,9 @@ func (a *App) openTelemetry(context.Context) error {
 }
 
 func (a *App) openStore(ctx context.Context) error {
-	a.hub = event.NewHub()
+	a.hub = &event.Hub{}
 	db, err := store.Open(ctx, store.Options{
-		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: a.cfg.MasterKeySource(),
+		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
 		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify,
 	})
 	if err != nil {
@@ -140,13 +142,21 @@ func (a *App) openStore(ctx context.Context) error {
 	if unknown > 0 {
 		a.log.Warn("calls of an unfinished run have no known end", "count", unknown)
 	}
-	return a.measures.ObserveStore(db)
+	meter, err := telemetry.NewStore(a.measures.Meter(), func() telemetry.StoreState {
+		stats := db.Stats()
+		return telemetry.StoreState{Queue: stats.Queue, Refused: stats.Refused}
+	})
+	if err != nil {
+		return err
+	}
+	db.Measure(meter)
+	return nil
 }
 
 func (a *App) openIdentity(ctx context.Context) error {
-	a.identity = identity.NewDirectory(a.store, a.store, identity.Options{
+	a.identity = identity.NewDirectory(a.store, homes{a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
-		Log: a.log, Now: a.opts.Now,
+		Log: a.log, Now: a.opts.Now, Sink: a.store,
 	})
 	if err := a.identity.Bootstrap(ctx); err != nil {
 		return err

@@ -76,10 +76,8 @@ func (w *world) skips(r Row) bool {
 const page = "../../docs/conformance.md"
 
 func checkPage(t *testing.T, out Outcomes) {
-	for _, c := range []Column{Direct, Through} {
-		if len(out[c]) == 0 {
-			t.Skipf("the rows were not run %s; run the whole test to check the page", c)
-		}
+	if n := missing(out); n > 0 {
+		t.Skipf("%d rows were not run; run the whole test to check the page", n)
 	}
 	want := Page(Rows(), out)
 	if *update {
@@ -93,8 +91,21 @@ func checkPage(t *testing.T, out Outcomes) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("docs/conformance.md does not say what this run showed; see which rows failed above, or run make generate")
+		t.Error("docs/conformance.md does not say what this run showed: see which rows failed above, or run make generate")
 	}
+}
+
+// missing counts the rows that have a test and were left out by -run.
+func missing(out Outcomes) (n int) {
+	for _, r := range Rows() {
+		if _, ran := out[Direct][r.Number]; r.Direct == "" && !ran {
+			n++
+		}
+		if _, ran := out[Through][r.Number]; r.Through == "" && !ran {
+			n++
+		}
+	}
+	return n
 }
 
 // TestRows checks the table itself: every row is there once, and has either a

@@ -139,6 +139,11 @@ func (c *caller) read(method string, resp *http.Response) answer {
 		c.t.Fatalf("%s: HTTP %d, no JSON: %s", method, resp.StatusCode, body)
 	}
 	if c.binding == a2a.JSONRPC {
+		// Who may not ask has no claim on being read: such an answer need not know
+		// the request's id.
+		if unread := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden; unread && in["id"] == nil {
+			in["id"] = rpcID
+		}
 		a.result, a.fault = c.unwrap(in)
 	} else if e, ok := in["error"].(obj); ok && resp.StatusCode >= 400 {
 		a.fault = &fault{code: int(number(e, "code")), status: text(e, "status"), message: text(e, "message"), details: list(e, "details")}
@@ -342,7 +347,7 @@ func (s *stream) must(kind string) obj {
 	return event[kind].(obj)
 }
 
-// until reads to the end of the stream and returns the events.
+// rest reads to the end of the stream and returns the events.
 func (s *stream) rest() []obj {
 	s.c.t.Helper()
 	var events []obj

@@ -48,7 +48,7 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error) {
 	ctx := r.Context()
 	if g.CardsNeedCredential && !g.anonymous[name] {
-		if _, err := g.Identity.Identify(ctx, CredentialOf(r)); err != nil {
+		if _, err := g.Identity.Identify(ctx, credentialOf(r)); err != nil {
 			return nil, err
 		}
 	}
