@@ -85,7 +85,7 @@ the one that --server names.`,
 	root.AddCommand(
 		serveCommand(p), configCommand(p),
 		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
-		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p),
+		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
 		versionCommand(p),
 	)
 	mergeFlags(root)
