@@ -63,9 +63,19 @@ func streams(frames <-chan a2a.Frame) func(context.Context, *a2a.Request) *a2a.R
 	}
 }
 
-// wantErr checks that a reply is an error of that reason.
+// wantErr checks that a reply is an error of that reason. Callers who ask for a
+// stream may get it as the stream's only frame.
 func wantErr(t *testing.T, what string, reply *a2a.Reply, want a2a.Reason) {
 	t.Helper()
+	if reply.Stream != nil {
+		defer reply.Stream.Close()
+		frame, err := reply.Stream.Next(t.Context())
+		if err != nil {
+			t.Errorf("%s: the stream ended with %v, want %s", what, err, want)
+			return
+		}
+		reply = &a2a.Reply{Result: frame.Result, Err: frame.Err}
+	}
 	if reply.Err == nil || reply.Err.Reason != want {
 		t.Errorf("%s: got result %s and error %v, want %s", what, reply.Result, reply.Err, want)
 	}
