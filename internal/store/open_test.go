@@ -374,6 +374,9 @@ func TestRelaxedWaitsForNothingAndLosesNothing(t *testing.T) {
 	if err := db.Begin(ctx, r); err != nil {
 		t.Fatal(err)
 	}
+	if found, err := db.OpenCallsOf(ctx, "echo"); err != nil || len(found) != 1 {
+		t.Errorf("open calls %v, %v right after Begin, want the one", found, err)
+	}
 	if err := db.Settle(ctx, call.Settlement{Record: ended(r)}, false); err != nil {
 		t.Fatal(err)
 	}

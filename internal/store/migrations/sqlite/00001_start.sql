@@ -168,7 +168,7 @@ CREATE TABLE tasks (
 );
 
 CREATE UNIQUE INDEX tasks_key ON tasks (agent, instance, id);
-CREATE INDEX tasks_list ON tasks (principal, status_at, id);
+CREATE INDEX tasks_list ON tasks (principal, status_at DESC, id);
 
 CREATE TABLE contexts (
     agent     TEXT    NOT NULL,

@@ -170,7 +170,7 @@ CREATE INDEX calls_root ON calls (root) WHERE root IS NOT NULL;
 CREATE INDEX calls_task ON calls (task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX calls_reference ON calls (reference) WHERE reference IS NOT NULL;
 CREATE UNIQUE INDEX tasks_key ON tasks (agent, instance, id);
-CREATE INDEX tasks_list ON tasks (principal, status_at, id);
+CREATE INDEX tasks_list ON tasks (principal, status_at DESC, id);
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('goose_db_version',2);
 COMMIT;
