@@ -408,41 +408,46 @@ func TestForeignLock(t *testing.T) {
 	if _, err := db.Calls(ctx, call.Filter{}); err != nil {
 		t.Errorf("reads while the writer fails: %v", err)
 	}
-	committed := newSignal()
-	db.Measure(committed)
+	meter := newSignal()
+	db.Measure(meter)
 	if err := db.Settle(ctx, call.Settlement{Record: ended(record()), Insert: true}, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := raw.Exec(`ROLLBACK`); err != nil {
 		t.Fatal(err)
 	}
-	committed.wait(t)
+	wait(t, "commit", meter.committed)
 	if err := db.Health(ctx); err != nil {
 		t.Errorf("health after the lock is gone: %v", err)
 	}
 }
 
-// signal is a meter that tells of the first commit.
+// signal is a meter that tells of commits and failures.
 type signal struct {
-	committed chan struct{}
+	committed, failed chan struct{}
 }
 
-func newSignal() *signal { return &signal{committed: make(chan struct{}, 1)} }
+func newSignal() *signal {
+	return &signal{committed: make(chan struct{}, 1), failed: make(chan struct{}, 1)}
+}
 
-func (s *signal) Committed(int, time.Duration) {
+func tell(c chan struct{}) {
 	select {
-	case s.committed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
-func (s *signal) Failed()  {}
-func (s *signal) Refused() {}
 
-func (s *signal) wait(t *testing.T) {
+func (s *signal) Committed(int, time.Duration) { tell(s.committed) }
+func (s *signal) Failed()                      { tell(s.failed) }
+func (s *signal) Refused()                     {}
+
+// wait waits until the store has told of what.
+func wait(t *testing.T, what string, c chan struct{}) {
 	t.Helper()
 	select {
-	case <-s.committed:
+	case <-c:
 	case <-time.After(30 * time.Second):
-		t.Fatal("nothing was committed for 30 s after the cause of the failure was gone")
+		t.Fatalf("no %s for 30 s", what)
 	}
 }
