@@ -20,12 +20,13 @@ const (
 	LinkRoot      LinkKind = "root"      // no candidate: a new root
 	LinkParent    LinkKind = "parent"    // exactly one candidate, or one picked
 	LinkAmbiguous LinkKind = "ambiguous" // several candidates and none picked
+	LinkTurn      LinkKind = "turn"      // a further turn of a task: beside the call that began it
 )
 
 // Link places a call inside another.
 type Link struct {
 	Kind       LinkKind
-	Parent     parley.CallID // set for LinkParent only
+	Parent     parley.CallID // set for LinkParent, and for LinkTurn where the first turn has one
 	Depth      int           // 0 for a root; the smallest of the candidates' plus one if ambiguous
 	Candidates []parley.CallID
 	Count      int // how many candidates there were, above MaxCandidates too
@@ -70,6 +71,12 @@ func Place(fresh parley.CallID, candidates []Candidate, h Hints) (Link, parley.C
 	}
 	link.Depth++
 	return link, fresh
+}
+
+// Turn places a further turn of a task that first began, where nothing else
+// says whose inside it is: under the same root, beside the first turn.
+func Turn(first *Record) (Link, parley.CallID) {
+	return Link{Kind: LinkTurn, Parent: first.Link.Parent, Depth: first.Link.Depth}, first.Root
 }
 
 func inside(parent Candidate, all []Candidate) Link {

@@ -19,7 +19,7 @@ type Task struct {
 	State     string    // as A2A writes it
 	StatusAt  time.Time // the status' own timestamp, or when it was seen
 	Final     bool
-	Call      parley.CallID // the call that made or last worked on it
+	Call      parley.CallID // the call that began it
 	UpdatedAt time.Time
 	// Snapshot is the last whole Task object as JSON, nil if only its state
 	// was seen. It is sealed at rest.

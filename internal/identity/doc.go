@@ -4,5 +4,8 @@
 //
 // Invariants: every principal has an owner and an environment; a key's secret
 // is shown once, when it is made, and only its SHA-256 is kept; a revoked or
-// expired key identifies nobody from that moment on.
+// expired key identifies nobody from that moment on; failures to identify are
+// counted and summarised, never recorded one by one.
+//
+// Directory is safe for concurrent use; the other types are plain values.
 package identity

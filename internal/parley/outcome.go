@@ -1,5 +1,7 @@
 package parley
 
+import "strconv"
+
 // Outcome is how a call ended: a closed set, used alike by records, metrics,
 // retries and trust.
 type Outcome string
@@ -55,6 +57,8 @@ const (
 	ShapeCut        Shape = "cut"         // the connection broke before the answer was whole
 	ShapeDeadline   Shape = "deadline"    // the mesh's deadline passed
 	ShapeCallerGone Shape = "caller_gone" // the caller left before the answer
+	ShapeCanceled   Shape = "canceled"    // an operator ended the call
+	ShapeStopped    Shape = "stopped"     // the mesh stopped while the agent worked
 	ShapeNonsense   Shape = "nonsense"    // an answer that is not the protocol
 	ShapeForeignID  Shape = "foreign_id"  // an answer with an id that belongs to somebody else
 	ShapeTooLarge   Shape = "too_large"   // an answer over the size limit
@@ -114,6 +118,8 @@ var verdicts = map[Shape]Verdict{
 	ShapeCut:        {OutcomeCrash, true},
 	ShapeDeadline:   {OutcomeTimeout, true},
 	ShapeCallerGone: {OutcomeCanceled, false},
+	ShapeCanceled:   {OutcomeCanceled, false},
+	ShapeStopped:    {OutcomeUnknown, false},
 	ShapeNonsense:   {OutcomeCrash, false},
 	ShapeForeignID:  {OutcomeCrash, false},
 	ShapeTooLarge:   {OutcomeCrash, false},
@@ -132,10 +138,19 @@ func Judge(s Shape) Verdict {
 	return verdicts[ShapeNonsense]
 }
 
+// JudgeRPC sorts a JSON-RPC error code that came without a reason the protocol
+// defines. A code without a row of its own is an error of the agent.
+func JudgeRPC(code int) Verdict {
+	if v, ok := verdicts[Shape("rpc_"+strconv.Itoa(code))]; ok {
+		return v
+	}
+	return Verdict{OutcomeAgentError, false}
+}
+
 // JudgeHTTP sorts an HTTP status that carried no protocol error of its own.
 // Statuses without a row of their own follow their class of hundred.
 func JudgeHTTP(status int) Verdict {
-	if v, ok := verdicts[Shape(httpShape(status))]; ok {
+	if v, ok := verdicts[Shape("http_"+strconv.Itoa(status))]; ok {
 		return v
 	}
 	switch {
@@ -145,12 +160,4 @@ func JudgeHTTP(status int) Verdict {
 		return verdicts["http_400"]
 	}
 	return verdicts[ShapeNonsense]
-}
-
-func httpShape(status int) string {
-	const digits = "0123456789"
-	if status < 100 || status > 999 {
-		return ""
-	}
-	return "http_" + string([]byte{digits[status/100], digits[status/10%10], digits[status%10]})
 }

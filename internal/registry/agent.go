@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"context"
+	"slices"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/parley"
@@ -16,6 +16,9 @@ const (
 	Suspended Status = "suspended" // by an operator
 	Unproven  Status = "unproven"  // registered; nothing answered the binding probe, or it wants credentials
 )
+
+// KindA2A is the kind of an agent that speaks A2A.
+const KindA2A = "a2a"
 
 // Interface is one way to reach an agent, from its card, with what the binding
 // probe found there.
@@ -35,7 +38,7 @@ type Agent struct {
 	Name        parley.AgentName
 	Owner       parley.OwnerName
 	Environment parley.Environment
-	Kind        string // "a2a"
+	Kind        string // KindA2A
 	URL         string // as given at registration
 	CardURL     string // where the card was found
 	Status      Status
@@ -65,13 +68,37 @@ type Agent struct {
 	Version   int64 // grows with every change; compare-and-set
 }
 
-// Pending is a card that waits for approval.
+// Pending is a card that waits for approval. It holds all that Approve needs,
+// so that what is approved is what was looked at.
 type Pending struct {
-	Card       []byte      `json:"card"`
-	CardHash   string      `json:"cardHash"`
-	Why        string      `json:"why"`
-	Interfaces []Interface `json:"interfaces"`
-	Since      time.Time   `json:"since"`
+	Card         []byte      `json:"card"`
+	CardHash     string      `json:"cardHash"`
+	CardETag     string      `json:"cardETag,omitempty"`
+	Title        string      `json:"title,omitempty"`
+	Description  string      `json:"description,omitempty"`
+	AgentVersion string      `json:"agentVersion,omitempty"`
+	Why          string      `json:"why"`
+	Interfaces   []Interface `json:"interfaces"`
+	Use          int         `json:"use"` // as Agent.Use
+	Warnings     []string    `json:"warnings,omitempty"`
+	Since        time.Time   `json:"since"`
+}
+
+// The plain results of a binding probe; any other Probe text says what went
+// wrong.
+const (
+	ProbeOK           = "ok"
+	ProbeUnauthorized = "unauthorized"
+	ProbeNotSpoken    = "not spoken by the mesh" // nor asked
+)
+
+// Speaks is the binding to use at the interface: what answered where the probe
+// knows it, else the label.
+func (i Interface) Speaks() string {
+	if i.Behaves != "" {
+		return i.Behaves
+	}
+	return i.Binding
 }
 
 // MayCall reports whether a caller of that owner and environment may call the
@@ -81,48 +108,19 @@ func (a *Agent) MayCall(owner parley.OwnerName, env parley.Environment) bool {
 	if a.Owner == owner && a.Environment == env {
 		return true
 	}
-	for _, o := range a.Allow {
-		if o == owner {
-			return true
-		}
+	return slices.Contains(a.Allow, owner)
+}
+
+// clone gives a copy that may be changed without changing a. Card bytes are
+// never written to and stay shared.
+func (a *Agent) clone() *Agent {
+	c := *a
+	c.Interfaces = slices.Clone(a.Interfaces)
+	c.Warnings = slices.Clone(a.Warnings)
+	c.Allow = slices.Clone(a.Allow)
+	if a.Pending != nil {
+		p := *a.Pending
+		c.Pending = &p
 	}
-	return false
-}
-
-// CredentialKind is how a credential is presented.
-type CredentialKind string
-
-// The kinds of credential.
-const (
-	Bearer CredentialKind = "bearer"
-	APIKey CredentialKind = "api_key" // in a header or query parameter of a given name
-	Basic  CredentialKind = "basic"
-)
-
-// Credential is what the mesh shows an agent. Secret is sealed at rest.
-type Credential struct {
-	Agent     parley.AgentName
-	Kind      CredentialKind
-	In        string // api_key: "header" or "query"
-	Name      string // api_key: the header's or parameter's name; basic: the user
-	Origin    string // scheme://host:port it may go to
-	Secret    string
-	Owner     parley.OwnerName // whose key seals it
-	CreatedAt time.Time
-}
-
-// Store keeps agents and credentials. Every save commits state and events
-// together. A missing row is a parley.NotFound error, a lost compare-and-set or
-// an existing name parley.Conflict.
-type Store interface {
-	Agent(ctx context.Context, name parley.AgentName) (*Agent, error)
-	// Agents gives agents by name; owner empty means all.
-	Agents(ctx context.Context, owner parley.OwnerName, after parley.AgentName, limit int) ([]*Agent, error)
-	SaveAgent(ctx context.Context, a *Agent, events ...parley.Event) error // Version 0 creates; sets a.Version
-	DeleteAgent(ctx context.Context, name parley.AgentName, version int64, events ...parley.Event) error
-
-	// Credential gives the agent's credential, or a parley.NotFound error.
-	Credential(ctx context.Context, agent parley.AgentName) (*Credential, error)
-	SaveCredential(ctx context.Context, c *Credential, events ...parley.Event) error
-	DeleteCredential(ctx context.Context, agent parley.AgentName, events ...parley.Event) error
+	return &c
 }

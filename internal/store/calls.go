@@ -165,6 +165,9 @@ type settlement struct {
 // that has no row, because its Begin failed, gets one. A call that has ended
 // stays as it is: parley.Conflict.
 //
+// A settlement without a record is what the mesh itself learnt of a task; it is
+// always waited for.
+//
 // A task or context belongs to the principal that first used it. A settlement
 // that says otherwise is refused with parley.Denied and changes nothing. Where
 // nobody waits for the refusal, the call is ended as a crash with the reason
@@ -172,6 +175,9 @@ type settlement struct {
 // task, context and events are left out.
 func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	const op parley.Op = "store.settle"
+	if s.Record == nil {
+		return db.saw(ctx, s.Task)
+	}
 	k := &settlement{db: db, Settlement: s, record: *s.Record, waited: wait, now: db.opt.Now()}
 	k.Record = &k.record
 	r := k.Record
@@ -207,7 +213,32 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 }
 
 func foreign(s call.Settlement) error {
-	return parley.E("store.settle", parley.Denied, parley.Subject(s.Record.ID.String()), "the task or context belongs to another principal", nil)
+	return foreignTo(parley.Subject(s.Record.ID.String()))
+}
+
+func foreignTo(subject parley.Subject) error {
+	return parley.E("store.settle", parley.Denied, subject, "the task or context belongs to another principal", nil)
+}
+
+// saw writes a task's newest state, as the mesh itself learnt it. It returns
+// when that is durable.
+func (db *DB) saw(ctx context.Context, t *call.Task) error {
+	const op parley.Op = "store.settle"
+	subject := parley.Subject(t.ID)
+	var sealed []byte
+	if t.Snapshot != nil {
+		var err error
+		if sealed, err = db.vault.Seal(ctx, t.Owner, snapshotPlace(t.Key()), t.Snapshot); err != nil {
+			return db.fault(op, subject, err)
+		}
+	}
+	return db.fault(op, subject, db.w.do(ctx, statements(func(tx *tx) error {
+		ok, err := tx.saveTask(t, sealed)
+		if err == nil && !ok {
+			err = foreignTo(subject)
+		}
+		return err
+	})))
 }
 
 func (k *settlement) write(tx *tx) error {

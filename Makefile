@@ -1,0 +1,35 @@
+# Every verb is the command CI runs; the scripts behind them are in .ci/.
+
+VERSION := $(or $(shell git describe --tags --dirty 2>/dev/null),devel)
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+CLI     := github.com/parley-mesh/parley/internal/cli
+LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
+
+.PHONY: demo run build test lint bench fuzz generate tools
+
+demo: build ## real calls between sample agents of three SDKs
+	go run ./examples/demo
+
+run: build ## the same, and the mesh stays up
+	go run ./examples/demo --keep
+
+build: ## the product: bin/parley
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/parley ./cmd/parley
+
+test: tools ## everything, with the race detector; installs what tests need
+	.ci/test
+
+lint: tools ## formatting, vet and the analyzers of tools/lint
+	.ci/lint
+
+bench: build ## figures for docs/benchmarks.md
+	go run ./cmd/parley-bench
+
+fuzz: ## every fuzz target for FUZZTIME each (default 10s)
+	.ci/fuzz
+
+generate: ## write every generated file anew
+	go test ./internal/rules -run '^TestGenerated$$' -count=1 -update
+
+tools:
+	cd tools && go build -o ../bin/ ./lint ./testsum

@@ -1,0 +1,78 @@
+package a2a
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mesh/parley/internal/jsonwire"
+)
+
+// CardRewrite is what a gateway puts in place of an agent's own addresses and
+// schemes.
+type CardRewrite struct {
+	Interfaces           []AgentInterface          // all of them; the agent's own are dropped
+	SecuritySchemes      map[string]SecurityScheme // nil drops the member
+	SecurityRequirements []SecurityRequirement     // nil drops the member
+	PushNotifications    bool
+	ExtendedAgentCard    *bool  // nil leaves the agent's word
+	Name                 string // empty leaves the agent's
+}
+
+// legacyMembers are what cards of 0.3 hold beside those of v1.0 in a union card;
+// they name the agent's own addresses and schemes.
+var legacyMembers = []string{"url", "preferredTransport", "additionalInterfaces", "protocolVersion", "security", "supportsAuthenticatedExtendedCard"}
+
+// RewriteCard returns the card that a gateway shows for an agent: with the public
+// addresses and the gateway's schemes, without signatures, which the change makes
+// void, and without the members of 0.3. Everything else is kept, members this
+// version does not know included. raw must be a card that ParseCard accepted.
+func RewriteCard(raw []byte, to CardRewrite) ([]byte, error) {
+	card, problems := ParseCard(raw)
+	if card == nil {
+		for _, p := range problems {
+			if p.Level == LevelError {
+				return nil, fmt.Errorf("rewrite card: %s", p)
+			}
+		}
+	}
+	card.SupportedInterfaces = to.Interfaces
+	card.SecuritySchemes = to.SecuritySchemes
+	card.SecurityRequirements = to.SecurityRequirements
+	card.Signatures = nil
+	card.Capabilities.PushNotifications = &to.PushNotifications
+	if to.ExtendedAgentCard != nil {
+		card.Capabilities.ExtendedAgentCard = to.ExtendedAgentCard
+	}
+	if to.Name != "" {
+		card.Name = to.Name
+	}
+	for i := range card.Skills {
+		// They name schemes of the agent, which callers of the gateway never meet.
+		card.Skills[i].SecurityRequirements = nil
+	}
+	unknown, err := without(card.Unknown, legacyMembers)
+	if err != nil {
+		return nil, fmt.Errorf("rewrite card: %w", err)
+	}
+	card.Unknown = unknown
+	for i := range card.Skills {
+		if card.Skills[i].Unknown, err = without(card.Skills[i].Unknown, []string{"security"}); err != nil {
+			return nil, fmt.Errorf("rewrite card: %w", err)
+		}
+	}
+	return jsonwire.Marshal(card)
+}
+
+func without(object jsontext.Value, names []string) (jsontext.Value, error) {
+	if len(object) == 0 {
+		return nil, nil
+	}
+	for _, name := range names {
+		var err error
+		if object, err = jsonwire.Delete(object, "/"+name); err != nil {
+			return nil, err
+		}
+	}
+	return object, nil
+}

@@ -1,0 +1,269 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/event"
+	"github.com/parley-mesh/parley/internal/gateway"
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/netguard"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/probe"
+	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/store"
+	"github.com/parley-mesh/parley/internal/telemetry"
+	"github.com/parley-mesh/parley/internal/vault"
+)
+
+// Options are what a process adds to its configuration.
+type Options struct {
+	// ReadyFile is written once everything answers; empty for none.
+	ReadyFile string
+	// LogTo takes the log; nil for none.
+	LogTo io.Writer
+	// Version is the binary's version.
+	Version string
+	// Telemetry says where spans go; the zero value keeps them in the process.
+	Telemetry telemetry.Options
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// App is a mesh that is built and can be run.
+type App struct {
+	cfg  *config.Config
+	opts Options
+	log  *slog.Logger
+	down unwinder
+
+	store    *store.DB
+	hub      *event.Hub
+	identity *identity.Directory
+	agents   *registry.Directory
+	registry *registry.Registrar
+	gateway  *gateway.Gateway
+	control  *control.Server
+	measures *telemetry.Provider
+
+	listeners listeners
+	ready     Ready
+	started   time.Time
+}
+
+// Serve opens a mesh and runs it until ctx ends, then stops it within
+// limits.shutdown_timeout. It returns nil after a clean stop.
+func Serve(ctx context.Context, cfg *config.Config, o Options) error {
+	a, err := Open(ctx, cfg, o)
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+// Open builds a mesh: after it, every listener is bound and nothing is served
+// yet. On an error everything it had built is taken down again.
+func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.LogTo == nil {
+		o.LogTo = io.Discard
+	}
+	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo)}
+	a.down.log = a.log
+	defer func() {
+		if err != nil {
+			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Limits.ShutdownTimeout)
+			defer cancel()
+			err = errors.Join(err, a.down.unwind(stopCtx))
+		}
+	}()
+	for _, build := range []func(context.Context) error{
+		a.openTelemetry, a.openStore, a.openListeners, a.openIdentity, a.openRegistry, a.openGateway, a.openControl,
+	} {
+		if err := build(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func newLogger(c config.Log, to io.Writer) *slog.Logger {
+	levels := map[config.LogLevel]slog.Level{
+		config.LogDebug: slog.LevelDebug, config.LogInfo: slog.LevelInfo,
+		config.LogWarn: slog.LevelWarn, config.LogError: slog.LevelError,
+	}
+	options := &slog.HandlerOptions{Level: levels[c.Level]}
+	if c.Format == config.LogJSON {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}
+
+func (a *App) openTelemetry(context.Context) error {
+	p, err := telemetry.New(a.opts.Telemetry)
+	if err != nil {
+		return err
+	}
+	a.measures = p
+	a.down.push("flush traces and metrics", p.Shutdown)
+	return nil
+}
+
+func (a *App) openStore(ctx context.Context) error {
+	a.hub = &event.Hub{}
+	db, err := store.Open(ctx, store.Options{
+		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
+		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify,
+	})
+	if err != nil {
+		return err
+	}
+	a.store = db
+	a.down.push("flush and close the store", db.Close)
+	unknown, err := db.Recover(ctx, a.opts.Now())
+	if err != nil {
+		return err
+	}
+	if unknown > 0 {
+		a.log.Warn("calls of an unfinished run have no known end", "count", unknown)
+	}
+	meter, err := telemetry.NewStore(a.measures.Meter(), func() telemetry.StoreState {
+		stats := db.Stats()
+		return telemetry.StoreState{Queue: stats.Queue, Refused: stats.Refused}
+	})
+	if err != nil {
+		return err
+	}
+	db.Measure(meter)
+	return nil
+}
+
+func (a *App) openIdentity(ctx context.Context) error {
+	a.identity = identity.NewDirectory(a.store, homes{a.store}, identity.Options{
+		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
+		Log: a.log, Now: a.opts.Now, Sink: a.store,
+	})
+	if err := a.identity.Bootstrap(ctx); err != nil {
+		return err
+	}
+	return a.writeAdminKey(ctx)
+}
+
+// writeAdminKey makes sure that DATA/admin.key holds a valid key and the
+// address it may be sent to. A file that was lost or whose key is no longer
+// valid is replaced.
+func (a *App) writeAdminKey(ctx context.Context) error {
+	path := filepath.Join(a.cfg.Data, control.AdminKeyFile)
+	kept, err := control.ReadAdminKey(path)
+	if err == nil {
+		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); err == nil && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
+			return nil
+		}
+	}
+	text := ""
+	if err == nil {
+		text = kept.Key
+	} else if text, _, err = a.identity.AdminKey(ctx, "made by parley serve for "+control.AdminKeyFile); err != nil {
+		return fmt.Errorf("make the admin key: %w", err)
+	}
+	if err := writeJSONFile(path, control.AdminKey{Origin: a.ready.Control, Mesh: a.store.MeshID(), Key: text}); err != nil {
+		return parley.E("app.open", parley.Unavailable, parley.Subject(path), "the admin key cannot be written to "+path+": check that the directory is writable and its disk has room", err)
+	}
+	return nil
+}
+
+func (a *App) openRegistry(context.Context) error {
+	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout})
+	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent})
+	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
+	a.agents = registry.NewDirectory(a.store)
+	a.registry = registry.New(registry.Options{
+		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
+		Inspector: probe.New(guard, probe.Options{Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}}),
+	})
+	a.listeners.transport = func(name parley.AgentName) http.RoundTripper { return transports.For(string(name)) }
+	return nil
+}
+
+// Run serves until ctx ends or a part fails, then takes the mesh down.
+func (a *App) Run(ctx context.Context) (err error) {
+	for _, notice := range a.cfg.Notices() {
+		a.log.Info("note: " + notice)
+	}
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	group, failed := errgroup.WithContext(background)
+	a.startBackground(group, failed)
+	a.down.push("stop background work", func(context.Context) error { stopBackground(); return group.Wait() })
+	a.startServers(group)
+	a.down.push("finish calls", a.stopServers)
+
+	if err := a.announce(); err != nil {
+		a.log.Error("ready file not written", "err", err)
+	}
+	select {
+	case <-ctx.Done():
+		a.log.Info("stop: asked to, nothing new is accepted")
+	case <-failed.Done():
+		a.log.Error("stop: a part failed", "err", context.Cause(failed))
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limits.ShutdownTimeout)
+	defer cancel()
+	return a.down.unwind(stopCtx)
+}
+
+// startBackground starts what runs beside the calls; each part ends with ctx.
+func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
+	for what, run := range map[string]func(context.Context) error{
+		"watch tasks":             a.gateway.Run,
+		"refresh agents":          a.registry.Run,
+		"summarise auth failures": a.identity.Run,
+		"apply retention":         a.prune,
+	} {
+		group.Go(func() error {
+			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+			return nil
+		})
+	}
+}
+
+// announce tells that everything answers: in the log, and in the ready file.
+func (a *App) announce() error {
+	r := a.ready
+	a.log.Info("serving", "listen", r.Listen, "control", r.Control, "ops", r.Ops, "socket", r.Socket, "admin_key", r.AdminKey, "environment", a.cfg.Environment, "mesh", r.Mesh)
+	if a.opts.ReadyFile == "" {
+		return nil
+	}
+	if err := writeJSONFile(a.opts.ReadyFile, r); err != nil {
+		return err
+	}
+	a.down.push("remove the ready file", func(context.Context) error { return ignoreMissing(os.Remove(a.opts.ReadyFile)) })
+	return nil
+}
+
+// Ready tells where the mesh answers.
+func (a *App) Ready() Ready { return a.ready }
+
+// listeners are the mesh's doors.
+type listeners struct {
+	edge, control, ops, socket net.Listener // control and ops may be nil
+	tls                        *tls.Config
+	servers                    []*http.Server
+	transport                  func(parley.AgentName) http.RoundTripper
+}

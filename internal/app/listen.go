@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// maxSocketPath is the longest path a Unix socket can have on Linux, in bytes.
+const maxSocketPath = 107
+
+// listenTCP opens a TCP listener that holds at most limit connections; limit 0
+// means no bound.
+func listenTCP(ctx context.Context, key, addr string, limit int) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, parley.E("app.listen", parley.Unavailable, parley.Subject(addr),
+			fmt.Sprintf("cannot listen on %s (%s): %v; free the address or choose another with --%s", addr, key, reason(err), flagName(key)), err)
+	}
+	if limit > 0 {
+		l = netutil.LimitListener(l, limit)
+	}
+	return l, nil
+}
+
+// reason is the innermost cause of a network error: what a person looks for.
+func reason(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+func flagName(key string) string {
+	if key == "listen" {
+		return "listen"
+	}
+	return map[string]string{"ops_listen": "ops-listen", "control_listen": "control-listen"}[key]
+}
+
+// listenSocket opens DATA/parley.sock for its owner alone. A socket left by a
+// process that died is replaced: the data directory's lock has shown that no
+// other process is alive.
+func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
+	path := filepath.Join(dir, control.SocketFile)
+	if len(path) > maxSocketPath {
+		return nil, parley.E("app.listen", parley.Invalid, parley.Subject(path),
+			fmt.Sprintf("the path of the control socket is %d bytes long and the system takes %d: choose a shorter data directory", len(path), maxSocketPath), nil)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the old socket: %w", err)
+	}
+	// The directory is 0700, so that nobody can connect between the creation
+	// of the socket and the change of its mode.
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect %s: %w", path, err), l.Close())
+	}
+	return l, nil
+}
+
+// serverTLS gives the TLS settings of the configured certificate, nil where
+// none is configured. The files are read again when they change, so that a
+// renewed certificate needs no restart.
+func serverTLS(c config.TLS) (*tls.Config, error) {
+	if c.Cert == "" {
+		return nil, nil
+	}
+	keeper := &certKeeper{cert: c.Cert, key: c.Key}
+	if _, err := keeper.get(nil); err != nil {
+		return nil, parley.E("app.tls", parley.Invalid, "tls", fmt.Sprintf("tls.cert and tls.key cannot be used: %v", err), err)
+	}
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: keeper.get,
+		NextProtos:     []string{"h2", "http/1.1"},
+	}, nil
+}
+
+// newServer makes an HTTP server with the limits every listener shares. There
+// is no write timeout: streams live long, and every frame has its own deadline.
+func newServer(h http.Handler, l config.Limits) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: l.HeaderTimeout,
+		IdleTimeout:       l.IdleTimeout,
+		MaxHeaderBytes:    int(l.Header),
+	}
+}
+
+// serve runs one server on one listener until it is shut down.
+func serve(s *http.Server, l net.Listener, t *tls.Config) error {
+	if t != nil {
+		l = tls.NewListener(l, t)
+	}
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// certCheck is how often the certificate's files are looked at.
+const certCheck = 10 * time.Second

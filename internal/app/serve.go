@@ -1,0 +1,239 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/cors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/gateway"
+	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/telemetry"
+)
+
+// openListeners binds every address, so that a port in use is found before
+// anything is served.
+func (a *App) openListeners(ctx context.Context) (err error) {
+	l := &a.listeners
+	if l.tls, err = serverTLS(a.cfg.TLS); err != nil {
+		return err
+	}
+	bind := func(into *net.Listener, key, addr string, limit int) error {
+		opened, err := listenTCP(ctx, key, addr, limit)
+		if err != nil {
+			return err
+		}
+		*into = opened
+		a.down.push("close "+key, func(context.Context) error { return ignoreClosed(opened.Close()) })
+		return nil
+	}
+	if err := bind(&l.edge, "listen", a.cfg.Listen, a.cfg.Limits.Connections); err != nil {
+		return err
+	}
+	if a.cfg.ControlListen != "" {
+		if err := bind(&l.control, "control_listen", a.cfg.ControlListen, a.cfg.Limits.Connections); err != nil {
+			return err
+		}
+	}
+	if a.cfg.OpsListen != "" {
+		if err := bind(&l.ops, "ops_listen", a.cfg.OpsListen, maxOpsConnections); err != nil {
+			return err
+		}
+	}
+	if l.socket, err = listenSocket(ctx, a.cfg.Data); err != nil {
+		return err
+	}
+	a.down.push("close the socket", func(context.Context) error { return ignoreClosed(l.socket.Close()) })
+	a.ready = Ready{
+		PID: os.Getpid(), Mesh: a.store.MeshID(), Data: a.cfg.Data,
+		Listen: a.address(l.edge), Public: a.cfg.PublicAddress(l.edge.Addr()),
+		Socket: filepath.Join(a.cfg.Data, control.SocketFile), AdminKey: filepath.Join(a.cfg.Data, control.AdminKeyFile),
+	}
+	a.ready.Control = a.ready.Listen
+	if l.control != nil {
+		a.ready.Control = a.address(l.control)
+	}
+	if l.ops != nil {
+		a.ready.Ops = "http://" + l.ops.Addr().String()
+	}
+	return nil
+}
+
+// maxOpsConnections bounds the operations listener, which serves scrapes and
+// probes.
+const maxOpsConnections = 256
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (a *App) address(l net.Listener) string {
+	if a.listeners.tls != nil {
+		return "https://" + l.Addr().String()
+	}
+	return "http://" + l.Addr().String()
+}
+
+func (a *App) openGateway(context.Context) error {
+	calls, err := telemetry.NewCalls(a.measures.Meter())
+	if err != nil {
+		return err
+	}
+	c := a.cfg
+	limits := jsonwire.Limits{MaxBytes: int64(c.Limits.RequestBody), MaxDepth: c.Limits.JSONDepth}
+	answers := jsonwire.Limits{MaxBytes: int64(c.Limits.ResponseBody), MaxDepth: c.Limits.JSONDepth}
+	a.gateway = gateway.New(gateway.Options{
+		Identity: a.identity, Agents: a.agents, Journal: a.store,
+		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport,
+		Server: a2a.ServerOptions{StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive, FrameTimeout: c.Limits.StreamWriteTimeout},
+		Calls:  calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
+		Environment: c.Environment, PublicURL: a.ready.Public, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
+		Limits: gateway.Limits{
+			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout, Body: c.Limits.BodyTimeout,
+			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
+			Snapshot: int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
+		},
+		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
+		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
+	})
+	return nil
+}
+
+func (a *App) openControl(context.Context) (err error) {
+	a.control, err = control.NewServer(control.Options{
+		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
+		Events: feed{a.hub, a.store}, Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+	})
+	return err
+}
+
+// startServers serves every listener in group.
+func (a *App) startServers(group *errgroup.Group) {
+	l := &a.listeners
+	edge, both := a.edgeHandler(), a.edgeHandler()
+	both.Handle(control.Prefix+"/", a.control)
+	main := both
+	if l.control != nil {
+		main = edge
+		alone := http.NewServeMux()
+		alone.Handle(control.Prefix+"/", a.control)
+		a.start(group, l.control, alone, false)
+	}
+	a.start(group, l.edge, a.crossOrigin(main), false)
+	a.start(group, l.socket, both, true)
+	if l.ops != nil {
+		a.start(group, l.ops, a.opsHandler(), true)
+	}
+}
+
+// start serves one listener. Local listeners carry no TLS; through the socket
+// the caller is the local admin.
+func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local bool) {
+	s := newServer(h, a.cfg.Limits)
+	t := a.listeners.tls
+	if local {
+		t = nil
+	}
+	a.listeners.servers = append(a.listeners.servers, s)
+	group.Go(func() error { return serve(s, l, t) })
+}
+
+// stopServers stops accepting, waits for calls under way until shortly before
+// the deadline, and then ends what is left.
+func (a *App) stopServers(ctx context.Context) error {
+	drain, cancel := a.drainContext(ctx)
+	defer cancel()
+	var group errgroup.Group
+	for _, s := range a.listeners.servers {
+		group.Go(func() error { return s.Shutdown(drain) })
+	}
+	if err := group.Wait(); err == nil {
+		return nil
+	}
+	ended := a.gateway.Abort()
+	a.log.Warn("calls were ended before they were done", "count", ended)
+	last, cancelLast := context.WithTimeout(ctx, abortGrace)
+	defer cancelLast()
+	group = errgroup.Group{}
+	for _, s := range a.listeners.servers {
+		group.Go(func() error {
+			if err := s.Shutdown(last); err != nil {
+				return s.Close()
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// abortGrace is what calls that were ended get for writing their last frame
+// and settling.
+const abortGrace = 2 * time.Second
+
+// drainContext leaves the last part of the deadline for what comes after the
+// calls.
+func (a *App) drainContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	left := time.Until(deadline)
+	return context.WithTimeout(ctx, left*7/10)
+}
+
+// edgeHandler serves what callers reach.
+func (a *App) edgeHandler() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle(gateway.Prefix, a.gateway)
+	return mux
+}
+
+// crossOrigin lets pages of the configured origins call the edge.
+func (a *App) crossOrigin(h http.Handler) http.Handler {
+	if len(a.cfg.CORS.Origins) == 0 {
+		return h
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: a.cfg.CORS.Origins,
+		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
+		AllowedHeaders: []string{"Authorization", "X-API-Key", "Content-Type", "Accept", "Last-Event-ID", "Traceparent", "Tracestate", a2a.HeaderVersion, a2a.HeaderExtensions, gateway.HeaderReference},
+		ExposedHeaders: []string{gateway.HeaderCallID, a2a.HeaderExtensions, "ETag", "WWW-Authenticate", "Retry-After"},
+		MaxAge:         600, // seconds a browser may keep a preflight's answer
+	}).Handler(h)
+}
+
+// opsHandler serves what operators' machines ask: health, metrics, profiles.
+func (a *App) opsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.measures.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// readyz answers 204 where calls can be recorded, else 503 with the reason.
+func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
+	if err := a.store.Health(r.Context()); err != nil {
+		http.Error(w, "the store: "+parley.PublicMessage(err), http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

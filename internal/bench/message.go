@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// payloadBytes is the size of every request body: an A2A message of about one
+// kilobyte, the size with which earlier figures of Go proxies were taken.
+const payloadBytes = 1060
+
+const (
+	idPlaceholder     = "################"                // 16 characters, a counter in hexadecimal
+	prefixPlaceholder = "@@@@@@@@@@@@@@@@"                // 16 characters, random for each load generator
+	idLen             = len(idPlaceholder)                // both counters have this width
+	messageIDPattern  = prefixPlaceholder + idPlaceholder // unique over all runs: a mesh may refuse a repeated message id
+	sampleText        = "Please assess the attached order and say what is missing before it can be shipped. "
+	bodyPattern       = `{"jsonrpc":"2.0","id":"` + idPlaceholder + `","method":"%s","params":{"message":{"messageId":"` +
+		messageIDPattern + `","role":"ROLE_USER","parts":[{"text":"%s"},{"data":{"order":4711,"lines":[{"sku":"A-100","count":3},` +
+		`{"sku":"B-220","count":1}],"express":true},"mediaType":"application/json"}]},` +
+		`"configuration":{"acceptedOutputModes":["text/plain"]}}}`
+)
+
+// request is one prepared HTTP request whose ids can be exchanged in place, so
+// that sending costs no formatting. It belongs to one connection.
+type request struct {
+	wire      []byte
+	id        []byte // the JSON-RPC id with its quotes, a part of wire
+	messageID []byte // the counter half of the message id, a part of wire
+}
+
+// newRequest prepares a POST of an A2A message to path on host. The lines of
+// header are sent as they are, each "Name: value".
+func newRequest(host, path string, header []string, stream bool) (*request, error) {
+	method, accept := "SendMessage", "application/json"
+	if stream {
+		method, accept = "SendStreamingMessage", "text/event-stream"
+	}
+	body, err := requestBody(method)
+	if err != nil {
+		return nil, err
+	}
+	var wire bytes.Buffer
+	fmt.Fprintf(&wire, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: %s\r\nA2A-Version: 1.0\r\n", path, host, accept)
+	for _, line := range header {
+		if strings.ContainsAny(line, "\r\n") || !strings.Contains(line, ":") {
+			return nil, fmt.Errorf("header line %d: want \"Name: value\" on one line", len(line))
+		}
+		wire.WriteString(line + "\r\n")
+	}
+	fmt.Fprintf(&wire, "Content-Length: %d\r\n\r\n", len(body))
+	bodyAt := wire.Len()
+	wire.Write(body)
+
+	r := &request{wire: wire.Bytes()}
+	idAt := bodyAt + bytes.Index(body, []byte(idPlaceholder))
+	messageAt := bodyAt + bytes.Index(body, []byte(messageIDPattern))
+	r.id = r.wire[idAt-1 : idAt+idLen+1]
+	r.messageID = r.wire[messageAt+idLen : messageAt+2*idLen]
+	prefix := newPrefix()
+	copy(r.wire[messageAt:], prefix)
+	r.number(0)
+	return r, nil
+}
+
+// requestBody returns a body of exactly payloadBytes with its placeholders.
+func requestBody(method string) ([]byte, error) {
+	room := payloadBytes - len(fmt.Sprintf(bodyPattern, method, ""))
+	if room < 0 {
+		return nil, fmt.Errorf("body of %s: pattern is longer than %d bytes", method, payloadBytes)
+	}
+	return fmt.Appendf(nil, bodyPattern, method, filler(room)), nil
+}
+
+// number gives the request the ids of its n-th sending.
+func (r *request) number(n uint64) {
+	putHex(r.id[1:1+idLen], n)
+	putHex(r.messageID, n)
+}
+
+// putHex writes n into dst in hexadecimal, right-aligned, zeros in front.
+func putHex(dst []byte, n uint64) {
+	const digits = "0123456789abcdef"
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = digits[n&15]
+		n >>= 4
+	}
+}
+
+// appendHex appends n as 16 hexadecimal digits.
+func appendHex(dst []byte, n uint64) []byte {
+	at := len(dst)
+	dst = append(dst, idPlaceholder...)
+	putHex(dst[at:], n)
+	return dst
+}
+
+// newPrefix returns 16 random hexadecimal digits.
+func newPrefix() string {
+	var raw [idLen / 2]byte
+	rand.Read(raw[:]) // never fails since Go 1.24: it ends the process instead
+	return hex.EncodeToString(raw[:])
+}
+
+// filler returns n bytes of prose that needs no escaping in JSON.
+func filler(n int) string {
+	return strings.Repeat(sampleText, n/len(sampleText)+1)[:n]
+}
+
+// quoted returns s as a JSON string; s is one of our own ASCII texts.
+func quoted(s string) string { return strconv.Quote(s) }

@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Path is a way from the load generator to the agent.
+type Path string
+
+// The paths of a run, in the order in which reports show them.
+const (
+	Direct       Path = "direct"
+	ReverseProxy Path = "ReverseProxy"
+	Parley       Path = "Parley"
+	Third        Path = "third"
+)
+
+// Target is one path as the load generator sees it.
+type Target struct {
+	Path Path
+	// Message and Task are the addresses of the agents behind it; an empty one
+	// leaves the path out of the rows that need it.
+	Message, Task string
+	// Header holds further lines "Name: value" of every request.
+	Header []string
+	// PID is the process in the middle, 0 when there is none.
+	PID int
+}
+
+// kindOfLoad is what distinguishes one row from another.
+type kindOfLoad struct {
+	id     string // as it stands in the raw figures
+	title  string
+	conns  int
+	stream bool
+	task   bool    // of the agent that answers with tasks
+	rate   float64 // started per second; 0: as fast as answers come
+	half   bool    // paced at half of what the slowest path reached in row unary64
+}
+
+// Ids of the rows that are asked for by name.
+const (
+	unary64  = "unary-64"
+	halfLoad = "half-load"
+)
+
+// kinds are all rows in the order of measuring: half load needs unary64 first.
+// Streams are paced far below saturation, because the time to the first event
+// would else be the length of a queue.
+var kinds = []kindOfLoad{
+	{id: "unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
+	{id: unary64, title: "SendMessage, message reply, 64 connections", conns: 64},
+	{id: "task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
+	{id: "sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
+	{id: halfLoad, title: "SendMessage, message reply, half load", conns: 64, half: true},
+}
+
+// kindOf returns the kind of load with this id.
+func kindOf(id string) (kindOfLoad, bool) {
+	i := slices.IndexFunc(kinds, func(k kindOfLoad) bool { return k.id == id })
+	if i < 0 {
+		return kindOfLoad{}, false
+	}
+	return kinds[i], true
+}
+
+// checkRows returns an error unless ids name rows that can be measured
+// together.
+func checkRows(ids []string) error {
+	for _, id := range ids {
+		if _, ok := kindOf(id); !ok {
+			names := make([]string, len(kinds))
+			for i, k := range kinds {
+				names[i] = k.id
+			}
+			return fmt.Errorf("bench: there is no row %q, only %s", id, strings.Join(names, ", "))
+		}
+	}
+	if slices.Contains(ids, halfLoad) && !slices.Contains(ids, unary64) {
+		return fmt.Errorf("bench: row %s needs row %s, whose rate it halves", halfLoad, unary64)
+	}
+	return nil
+}
+
+// spec says how to make this kind of load on the target.
+func (k kindOfLoad) spec(t Target, opts Options) Spec {
+	to := t.Message
+	if k.task {
+		to = t.Task
+	}
+	return Spec{URL: to, Header: t.Header, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, WatchPID: t.PID}
+}
+
+// Report is everything a run found.
+type Report struct {
+	Machine  Machine       `json:"machine"`
+	Pairs    int           `json:"pairs"`
+	Warmup   time.Duration `json:"warmup_ns"`
+	Duration time.Duration `json:"duration_ns"`
+	Rows     []Row         `json:"rows"`
+	// Commits are the medians of the commit probe, one before each pair at
+	// half load.
+	Commits []time.Duration `json:"commit_medians_ns"`
+	// LeftOut says why Parley was not measured; empty when it was.
+	LeftOut string `json:"left_out,omitempty"`
+}
+
+// Row is one kind of load with all its measurements.
+type Row struct {
+	ID    string  `json:"id"`
+	Title string  `json:"title"`
+	Rate  float64 `json:"rate,omitempty"` // requests started per second where paced
+	Pairs []Pair  `json:"pairs"`
+}
+
+// Pair is one measurement of each path, made one right after the other.
+type Pair []Measurement
+
+// Measurement is one path's Result; the order within a Pair is the order in
+// time.
+type Measurement struct {
+	Path   Path   `json:"path"`
+	Result Result `json:"result"`
+	// Foreign is the share of the machine's CPU time, 0 to 1, that went to
+	// programs outside the benchmark or to the hypervisor meanwhile.
+	Foreign float64 `json:"foreign_cpu_share"`
+}
+
+// row returns the row with this id, nil when it was not measured.
+func (r *Report) row(id string) *Row {
+	for i := range r.Rows {
+		if r.Rows[i].ID == id {
+			return &r.Rows[i]
+		}
+	}
+	return nil
+}
+
+// Foreign returns the spread of the foreign CPU shares of all measurements.
+func (r *Report) Foreign() Spread {
+	var shares []float64
+	for _, row := range r.Rows {
+		for _, pair := range row.Pairs {
+			for _, m := range pair {
+				shares = append(shares, m.Foreign)
+			}
+		}
+	}
+	return spreadOf(shares)
+}
+
+// figure reads one number from a result.
+type figure func(Result) float64
+
+func perSecond(r Result) float64 { return r.PerSecond }
+func p50(r Result) float64       { return float64(r.P50) }
+func p99(r Result) float64       { return float64(r.P99) }
+func cpuEach(r Result) float64   { return float64(r.CPU) }
+
+// of returns the figure of one path in every pair that has it.
+func (w *Row) of(path Path, f figure) []float64 {
+	var all []float64
+	for _, pair := range w.Pairs {
+		for _, m := range pair {
+			if m.Path == path {
+				all = append(all, f(m.Result))
+			}
+		}
+	}
+	return all
+}
+
+// compare combines the figures of two paths pair by pair.
+func (w *Row) compare(path, with Path, f figure, combine func(a, b float64) float64) []float64 {
+	ours, theirs := w.of(path, f), w.of(with, f)
+	if len(ours) != len(theirs) {
+		return nil // one of the two was not measured
+	}
+	combined := make([]float64, len(ours))
+	for i := range ours {
+		combined[i] = combine(ours[i], theirs[i])
+	}
+	return combined
+}
+
+func ratio(a, b float64) float64      { return a / b }
+func difference(a, b float64) float64 { return a - b }
+
+// slowest returns the smallest median rate among the paths of a row.
+func slowest(row *Row) float64 {
+	least := 0.0
+	for _, path := range []Path{Direct, ReverseProxy, Parley, Third} {
+		if rates := row.of(path, perSecond); len(rates) > 0 {
+			if median := spreadOf(rates).Median; least == 0 || median < least {
+				least = median
+			}
+		}
+	}
+	return least
+}

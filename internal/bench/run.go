@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// Options say what a run measures. The zero value is the full run.
+type Options struct {
+	// Program is the benchmark's own binary, run again in its other roles.
+	Program string
+	// Binary is the parley binary. When there is no such file, the paths
+	// without it are measured and the report says so.
+	Binary string
+	// Dir is where the run makes its directory for data, on the file system
+	// whose commits count. It must exist.
+	Dir string
+	// Third is one more path, for comparisons by hand; its Path is ignored.
+	Third *Target
+	// Pairs is how often each path is measured, 7 when zero.
+	Pairs int
+	// Rows are the ids of the rows to measure, all when empty.
+	Rows []string
+	// Warmup and Duration are those of one measurement, 0.5 s and 3 s when zero.
+	Warmup, Duration time.Duration
+	// Progress receives a line for each measurement; nil for silence.
+	Progress io.Writer
+}
+
+// Defaults of Options.
+const (
+	DefaultPairs    = 7
+	DefaultWarmup   = 500 * time.Millisecond
+	DefaultDuration = 3 * time.Second
+)
+
+func (o *Options) fill() error {
+	if o.Pairs == 0 {
+		o.Pairs = DefaultPairs
+	}
+	if o.Warmup == 0 {
+		o.Warmup = DefaultWarmup
+	}
+	if o.Duration == 0 {
+		o.Duration = DefaultDuration
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	if o.Pairs < 1 || o.Warmup < 0 || o.Duration < 0 {
+		return errors.New("bench: pairs, warmup and duration must be positive")
+	}
+	return checkRows(o.Rows)
+}
+
+// Run starts the processes, measures every row and stops them again. An error
+// means that there is no result, never that a goal was missed.
+func Run(ctx context.Context, opts Options) (_ *Report, err error) {
+	bed, err := newBed(ctx, &opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, bed.close()) }()
+	r := &runner{
+		Options: opts,
+		targets: bed.targets,
+		measure: loadInChild(opts.Program),
+		commits: func() (time.Duration, error) { return commitTime(ctx, bed.dir) },
+		foreign: func() (time.Duration, error) { return foreignCPU(bed.pids()) },
+	}
+	report, err := r.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report.LeftOut = bed.leftOut
+	report.Machine = thisMachine(ctx)
+	return report, nil
+}
+
+// Profile starts the processes, loads Parley on 64 connections for the given
+// time and writes its CPU profile to out. Nothing is judged.
+func Profile(ctx context.Context, opts Options, out io.Writer) (err error) {
+	bed, err := newBed(ctx, &opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bed.close()) }()
+	if bed.mesh == nil {
+		return fmt.Errorf("profile: %s", bed.leftOut)
+	}
+	kind, _ := kindOf(unary64) // one of ours
+	spec := kind.spec(bed.mesh.target(), opts)
+	seconds := max(int(opts.Duration/time.Second), 1)
+	spec.Duration = time.Duration(seconds+1) * time.Second // the profile begins and ends inside the load
+	loaded := make(chan error, 1)
+	go func() { // ends with the load, which is bounded; received below
+		result, err := loadInChild(opts.Program)(ctx, spec)
+		if err == nil {
+			fmt.Fprintf(opts.Progress, "profiled under %.0f requests/s, %s CPU each\n", result.PerSecond, result.CPU)
+		}
+		loaded <- err
+	}()
+	if err := pause(ctx, spec.Warmup); err != nil {
+		return errors.Join(err, <-loaded)
+	}
+	return errors.Join(bed.mesh.profile(ctx, out, seconds), <-loaded)
+}
+
+// runner measures rows on targets that already serve.
+type runner struct {
+	Options
+	targets []Target
+	measure func(context.Context, Spec) (Result, error)
+	commits func() (time.Duration, error)
+	foreign func() (time.Duration, error)
+}
+
+func (r *runner) run(ctx context.Context) (*Report, error) {
+	report := &Report{Pairs: r.Pairs, Warmup: r.Warmup, Duration: r.Duration}
+	for _, kind := range kinds {
+		if len(r.Rows) > 0 && !slices.Contains(r.Rows, kind.id) {
+			continue
+		}
+		if kind.half {
+			kind.rate = slowest(report.row(unary64)) / 2
+		}
+		row := Row{ID: kind.id, Title: kind.title, Rate: kind.rate}
+		for n := range r.Pairs {
+			if kind.half {
+				commit, err := r.commits()
+				if err != nil {
+					return nil, err
+				}
+				report.Commits = append(report.Commits, commit)
+			}
+			pair, err := r.pair(ctx, kind, n)
+			if err != nil {
+				return nil, fmt.Errorf("%s, pair %d: %w", kind.id, n+1, err)
+			}
+			row.Pairs = append(row.Pairs, pair)
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	return report, nil
+}
+
+// pair measures every path once. Each pair reverses the order of the one
+// before, so that a drift of the machine favours nobody.
+func (r *runner) pair(ctx context.Context, kind kindOfLoad, n int) (Pair, error) {
+	order := slices.Clone(r.targets)
+	if n%2 == 1 {
+		slices.Reverse(order)
+	}
+	var pair Pair
+	for _, target := range order {
+		spec := kind.spec(target, r.Options)
+		if spec.URL == "" {
+			continue
+		}
+		result, foreign, err := r.one(ctx, spec)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", target.Path, err)
+		}
+		fmt.Fprintf(r.Progress, "%-10s pair %d/%d  %-12s %8.0f/s  p50 %s  p99 %s  cpu %s  foreign %.0f %%\n", kind.id, n+1, r.Pairs, target.Path,
+			result.PerSecond, result.P50, result.P99, result.CPU, 100*foreign)
+		pair = append(pair, Measurement{Path: target.Path, Result: result, Foreign: foreign})
+	}
+	return pair, nil
+}
+
+// one makes one measurement and returns the share of CPU time that went to
+// others during it.
+func (r *runner) one(ctx context.Context, spec Spec) (Result, float64, error) {
+	before, err := r.foreign()
+	if err != nil {
+		return Result{}, 0, err
+	}
+	begin := time.Now()
+	result, err := r.measure(ctx, spec)
+	if err != nil {
+		return Result{}, 0, err
+	}
+	capacity := time.Since(begin) * time.Duration(runtime.NumCPU())
+	after, err := r.foreign()
+	if err != nil {
+		return Result{}, 0, err
+	}
+	// The two sources round differently: a quiet machine may come out below 0.
+	return result, max(0, float64(after-before)/float64(capacity)), nil
+}

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// Config is the whole configuration of one process. Load is the way to get one
+// that has been checked; Default is the tree every Load starts from. Keys,
+// ranges and explanations stand in keys.go and docs/config.md.
+type Config struct {
+	Listen        string // edge and control API
+	ControlListen string // empty: the control API shares Listen
+	OpsListen     string // empty: no operations listener
+	PublicURL     string // empty: derived from the address Listen is bound to; never ends in a slash
+	Data          string // absolute after Load
+	Store         string // empty: SQLite in Data
+	Durability    Durability
+	Environment   parley.Environment
+	MasterKey     Secret // zero: the key file in Data
+	Cards         CardAccess
+
+	Network   Network
+	TLS       TLS
+	CORS      CORS
+	Auth      Auth
+	A2A       A2A
+	Limits    Limits
+	Retention Retention
+	Agents    Agents
+	Watch     Watch
+	Log       Log
+	Telemetry Telemetry
+
+	origins map[string]Origin // by key; absent means default
+	notices []string
+}
+
+// Network says which addresses agents, cards and webhooks may live at beyond
+// the public internet.
+type Network struct {
+	Allow []netip.Prefix // masked; as configured, see Config.AllowedNetworks for the effective list
+	Deny  []netip.Prefix // masked; wins over Allow and over public addresses
+}
+
+// TLS names the server certificate of all listeners but the operations one.
+// Both fields are set or both are empty.
+type TLS struct {
+	Cert string // PEM file with the certificate chain
+	Key  string // PEM file with the private key
+}
+
+// CORS lists the web origins whose pages may call the edge.
+type CORS struct {
+	Origins []string // scheme://host[:port], lower case
+}
+
+// Auth says who may call without a credential and how failures are slowed.
+type Auth struct {
+	Anonymous         []parley.AgentName
+	FailuresPerMinute int // per client address, sustained
+	FailureBurst      int // per client address, at once
+}
+
+// A2A holds choices where the protocol leaves room.
+type A2A struct {
+	StrictVersion bool
+}
+
+// Limits bounds what one peer can make the process hold or wait for.
+type Limits struct {
+	RequestBody  ByteSize
+	ResponseBody ByteSize
+	StreamEvent  ByteSize
+	TaskSnapshot ByteSize
+	Card         ByteSize
+	Header       ByteSize
+	JSONDepth    int
+
+	CallDeadline       time.Duration
+	UnaryTimeout       time.Duration
+	FirstByteTimeout   time.Duration
+	DialTimeout        time.Duration
+	HeaderTimeout      time.Duration
+	BodyTimeout        time.Duration
+	IdleTimeout        time.Duration
+	StreamWriteTimeout time.Duration
+	StreamKeepalive    time.Duration
+	ShutdownTimeout    time.Duration
+
+	Connections         int
+	Streams             int
+	StreamsPerPrincipal int
+	IdlePerAgent        int
+	ListRefresh         int
+	ListRefreshTimeout  time.Duration
+}
+
+// Retention says how long finished records are kept.
+type Retention struct {
+	Calls  time.Duration
+	Events time.Duration
+	Tasks  time.Duration
+	Sweep  time.Duration // pause between two removals
+}
+
+// Agents says how the registry keeps its view of agents current.
+type Agents struct {
+	Refresh      time.Duration // pause between two fetches of one card
+	ProbeTimeout time.Duration // one request of a binding probe
+}
+
+// Watch says how the mesh asks about tasks that nobody watches.
+type Watch struct {
+	First      time.Duration // pause before the first question
+	Max        time.Duration // longest pause
+	Concurrent int           // questions at once
+}
+
+// Log says what is logged and in which form.
+type Log struct {
+	Level  LogLevel
+	Format LogFormat
+}
+
+// Telemetry says where traces go. Metrics are always served on OpsListen.
+type Telemetry struct {
+	TracesEndpoint string  // empty: traces are not exported
+	TracesHeaders  Secret  // one "Name: value" a line
+	TracesSample   float64 // share of new roots, 0 to 1
+}
+
+// Durability says when a settled call is acknowledged.
+type Durability string
+
+// The durability levels.
+const (
+	DurabilityStrict  Durability = "strict"  // before anything with effects leaves, and before the reply where the design says so
+	DurabilityRelaxed Durability = "relaxed" // with the next batch; a crash may lose the last milliseconds
+)
+
+// CardAccess says who may read the well-known agent cards.
+type CardAccess string
+
+// The ways cards can be served.
+const (
+	CardsPublic        CardAccess = "public"
+	CardsAuthenticated CardAccess = "authenticated"
+)
+
+// LogLevel is the least severe level that is logged.
+type LogLevel string
+
+// The log levels.
+const (
+	LogDebug LogLevel = "debug"
+	LogInfo  LogLevel = "info"
+	LogWarn  LogLevel = "warn"
+	LogError LogLevel = "error"
+)
+
+// LogFormat is the form of log lines.
+type LogFormat string
+
+// The log formats.
+const (
+	LogText LogFormat = "text"
+	LogJSON LogFormat = "json"
+)
+
+const day = 24 * time.Hour
+
+// Default returns the configuration of a process that was told nothing. Data
+// is empty in it: Load fills it from the environment it is given, because the
+// place depends on the user.
+func Default() *Config {
+	return &Config{
+		Listen:      "127.0.0.1:7400",
+		OpsListen:   "127.0.0.1:7402",
+		Durability:  DurabilityStrict,
+		Environment: parley.Dev,
+		Cards:       CardsPublic,
+		Network:     Network{Deny: []netip.Prefix{cloudHost}},
+		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
+		Limits:      defaultLimits(),
+		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
+		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
+		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
+		Log:         Log{Level: LogInfo, Format: LogText},
+		Telemetry:   Telemetry{TracesSample: 1},
+	}
+}
+
+func defaultLimits() Limits {
+	return Limits{
+		RequestBody:  10 * MiB,
+		ResponseBody: 10 * MiB,
+		StreamEvent:  4 * MiB,
+		TaskSnapshot: 1 * MiB,
+		Card:         256 * KiB,
+		Header:       64 * KiB,
+		JSONDepth:    64,
+
+		CallDeadline:       day,
+		UnaryTimeout:       10 * time.Minute,
+		FirstByteTimeout:   10 * time.Minute,
+		DialTimeout:        5 * time.Second,
+		HeaderTimeout:      10 * time.Second,
+		BodyTimeout:        time.Minute,
+		IdleTimeout:        2 * time.Minute,
+		StreamWriteTimeout: 30 * time.Second,
+		StreamKeepalive:    4 * time.Second, // the official Python client gives up after 5 s of silence
+		ShutdownTimeout:    30 * time.Second,
+
+		Connections:         10_000,
+		Streams:             5_000,
+		StreamsPerPrincipal: 500,
+		IdlePerAgent:        256,
+		ListRefresh:         16,
+		ListRefreshTimeout:  2 * time.Second,
+	}
+}

@@ -1,0 +1,108 @@
+package config
+
+import (
+	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// key is one line of the configuration: where it stands in the file, the field
+// it sets, and what a reader must know about it.
+type key struct {
+	path  string // dotted: "limits.call_deadline"
+	value value
+	flag  string // command line flag without dashes; empty: none
+	doc   string // full sentences, without the range and default, which value knows
+}
+
+// env returns the name of the environment variable that sets the key.
+func (k key) env() string { return envPrefix + envName(k.path) }
+
+const maxDuration = 3650 * day
+
+// keys binds every key to its field in c. Order is the order of print-outs and
+// of the reference page; keys of one section stand together.
+func (c *Config) keys() []key {
+	var all []key
+	all = append(all, c.processKeys()...)
+	all = append(all, c.edgeKeys()...)
+	all = append(all, c.limitKeys()...)
+	return append(all, c.upkeepKeys()...)
+}
+
+func (c *Config) processKeys() []key {
+	return []key{
+		{"listen", addr(&c.Listen), "listen", "Address of the edge and, unless `control_listen` is set, of the control API. Port 0 takes a free port."},
+		{"control_listen", optionalAddr(&c.ControlListen), "control-listen", "Address of the control API alone. Empty: it is served on `listen`."},
+		{"ops_listen", optionalAddr(&c.OpsListen), "ops-listen", "Address of metrics, health and profiling. Empty: not served."},
+		{"public_url", baseURL(&c.PublicURL), "public-url", "Address under which callers reach the edge, as cards print it. Empty: made from `listen`, which must then name one address."},
+		{"data", path(&c.Data, "$XDG_DATA_HOME/parley"), "data", "Folder of the store, keys and the local socket. Without XDG_DATA_HOME: `~/.local/share/parley`."},
+		{"store", text(&c.Store, "store"), "store", "Where state is kept. Empty: SQLite in `data`, which is the only store so far."},
+		{"durability", choice(&c.Durability, DurabilityStrict, DurabilityRelaxed), "durability", "`strict`: a call is on disk before it has effects. `relaxed`: with the next batch, so a crash may lose the last milliseconds."},
+		{"environment", choice(&c.Environment, parley.Environments...), "environment", "The stage this process serves. Part of every identity."},
+		{"master_key", &secretValue{p: &c.MasterKey}, "", "The key under which stored secrets are sealed. Empty: the file `master.key` in `data`, made at the first start."},
+		{"cards", choice(&c.Cards, CardsPublic, CardsAuthenticated), "", "Who may read well-known agent cards."},
+	}
+}
+
+func (c *Config) edgeKeys() []key {
+	return []key{
+		{"network.allow", prefixes(&c.Network.Allow, true), "allow-network", "Private ranges in which agents and webhooks may live, on any port; plain http is allowed only there. While `listen` is loopback and `environment` is dev, loopback is included."},
+		{"network.deny", prefixes(&c.Network.Deny, false), "", "Ranges never connected to, whatever `network.allow` says. Add your own public and cluster ranges. Setting it replaces the default."},
+		{"tls.cert", path(&c.TLS.Cert, ""), "tls-cert", "PEM file with the server's certificate chain. Together with `tls.key`."},
+		{"tls.key", path(&c.TLS.Key, ""), "tls-key", "PEM file with the private key of `tls.cert`."},
+		{"cors.origins", list(&c.CORS.Origins, "origin", checkOrigin), "", "Web origins whose pages may call the edge. Empty: none."},
+		{"auth.anonymous", list(&c.Auth.Anonymous, "agent", checkAgentName), "", "Agents that may be called without a credential."},
+		{"auth.failures_per_minute", count(&c.Auth.FailuresPerMinute, 1, 100_000), "", "Failed authentications one client address may make per minute; beyond it is refused unheard."},
+		{"auth.failure_burst", count(&c.Auth.FailureBurst, 1, 100_000), "", "Failed authentications one client address may make at once."},
+		{"a2a.strict_version", &boolValue{&c.A2A.StrictVersion}, "", "Refuse calls without the A2A-Version header instead of recognising unmistakable 1.0 calls."},
+	}
+}
+
+func (c *Config) limitKeys() []key {
+	l := &c.Limits
+	return []key{
+		{"limits.request_body", size(&l.RequestBody, KiB, GiB), "", "Largest body of one request from a caller."},
+		{"limits.response_body", size(&l.ResponseBody, KiB, GiB), "", "Largest body of one unary response from an agent."},
+		{"limits.stream_event", size(&l.StreamEvent, KiB, GiB), "", "Largest single event of a stream from an agent."},
+		{"limits.task_snapshot", size(&l.TaskSnapshot, KiB, GiB), "", "Largest task snapshot that is kept with a call; a larger one is left out."},
+		{"limits.card", size(&l.Card, KiB, 16*MiB), "", "Largest agent card that is fetched."},
+		{"limits.header", size(&l.Header, 4*KiB, MiB), "", "Largest header block of a request or a response."},
+		{"limits.json_depth", count(&l.JSONDepth, 8, 1000), "", "Deepest nesting of JSON from outside."},
+		{"limits.call_deadline", duration(&l.CallDeadline, time.Second, 30*day), "", "How long a raw call may stay open before it counts as timed out."},
+		{"limits.unary_timeout", duration(&l.UnaryTimeout, time.Second, day), "", "How long a unary request to an agent may take in all."},
+		{"limits.first_byte_timeout", duration(&l.FirstByteTimeout, time.Second, day), "", "How long a streaming request to an agent may wait for its response to begin."},
+		{"limits.dial_timeout", duration(&l.DialTimeout, 100*time.Millisecond, time.Minute), "", "How long connecting to an agent may take."},
+		{"limits.header_timeout", duration(&l.HeaderTimeout, time.Second, 10*time.Minute), "", "How long a caller may take to send its request headers."},
+		{"limits.body_timeout", duration(&l.BodyTimeout, time.Second, time.Hour), "", "How long a caller may take to send its request body."},
+		{"limits.idle_timeout", duration(&l.IdleTimeout, time.Second, day), "", "How long a connection without a request is kept open."},
+		{"limits.stream_write_timeout", duration(&l.StreamWriteTimeout, time.Second, time.Hour), "", "How long a caller may take to accept one event of a stream."},
+		{"limits.stream_keepalive", duration(&l.StreamKeepalive, time.Second, 10*time.Minute), "", "Pause after which a silent stream carries a comment line."},
+		{"limits.shutdown_timeout", duration(&l.ShutdownTimeout, time.Second, time.Hour), "", "How long a stop may take, all steps together."},
+		{"limits.connections", count(&l.Connections, 1, 1_000_000), "", "Connections held open to callers; further ones wait."},
+		{"limits.streams", count(&l.Streams, 1, 1_000_000), "", "Streams open at once; further ones are refused."},
+		{"limits.streams_per_principal", count(&l.StreamsPerPrincipal, 1, 1_000_000), "", "Streams one principal may hold open at once."},
+		{"limits.idle_per_agent", count(&l.IdlePerAgent, 1, 100_000), "", "Idle connections kept to one agent."},
+		{"limits.list_refresh", count(&l.ListRefresh, 0, 1000), "", "Unfinished tasks one ListTasks asks the agent about."},
+		{"limits.list_refresh_timeout", duration(&l.ListRefreshTimeout, 10*time.Millisecond, time.Minute), "", "How long a ListTasks waits for those answers."},
+	}
+}
+
+func (c *Config) upkeepKeys() []key {
+	return []key{
+		{"retention.calls", duration(&c.Retention.Calls, time.Hour, maxDuration), "", "How long finished calls are kept."},
+		{"retention.events", duration(&c.Retention.Events, time.Hour, maxDuration), "", "How long events are kept."},
+		{"retention.tasks", duration(&c.Retention.Tasks, time.Hour, maxDuration), "", "How long finished tasks are kept."},
+		{"retention.sweep", duration(&c.Retention.Sweep, time.Second, day), "", "Pause between two removals of what is past its time."},
+		{"agents.refresh", duration(&c.Agents.Refresh, time.Second, 30*day), "", "Pause between two fetches of an agent's card."},
+		{"agents.probe_timeout", duration(&c.Agents.ProbeTimeout, 100*time.Millisecond, time.Minute), "", "How long one request of a binding probe may take."},
+		{"watch.first", duration(&c.Watch.First, 10*time.Millisecond, time.Hour), "", "Pause before the mesh first asks about a task nobody watches; doubled after each question."},
+		{"watch.max", duration(&c.Watch.Max, 10*time.Millisecond, day), "", "Longest such pause."},
+		{"watch.concurrent", count(&c.Watch.Concurrent, 1, 1000), "", "Such questions under way at once."},
+		{"log.level", choice(&c.Log.Level, LogDebug, LogInfo, LogWarn, LogError), "log-level", "Least severe level that is logged."},
+		{"log.format", choice(&c.Log.Format, LogText, LogJSON), "log-format", "Form of log lines."},
+		{"telemetry.traces_endpoint", baseURL(&c.Telemetry.TracesEndpoint), "", "Collector that takes OTLP over HTTP. Empty: traces are not exported."},
+		{"telemetry.traces_headers", &secretValue{p: &c.Telemetry.TracesHeaders}, "", "Headers for the collector, one `Name: value` a line."},
+		{"telemetry.traces_sample", &ratioValue{&c.Telemetry.TracesSample}, "", "Share of new traces that are recorded. A caller's own decision is kept."},
+	}
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// validate finds the mistakes that single values cannot show: combinations,
+// and values that will be possible only later.
+func (c *Config) validate() []*Error {
+	var problems []*Error
+	fail := func(key, problem string) {
+		problems = append(problems, &Error{Origin: c.Origin(key), Key: key, Problem: problem})
+	}
+	if problem := storeProblem(c.Store); problem != "" {
+		fail("store", problem)
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		set, missing := "tls.cert", "tls.key"
+		if c.TLS.Cert == "" {
+			set, missing = missing, set
+		}
+		fail(set, "is set alone: set "+missing+" as well, TLS needs both")
+	}
+	if c.PublicURL == "" && isWildcard(c.Listen) {
+		fail("listen", "\""+c.Listen+"\" means every address of the machine, so cards cannot say where the mesh is: set public_url to the address callers use")
+	}
+	if c.Watch.First > c.Watch.Max {
+		fail("watch.first", "is longer than watch.max ("+formatDuration(c.Watch.Max)+"): make it shorter, or watch.max longer")
+	}
+	if c.Limits.StreamsPerPrincipal > c.Limits.Streams {
+		fail("limits.streams_per_principal", "is more than limits.streams allows in all: lower it, or raise limits.streams")
+	}
+	return append(problems, c.addressClashes()...)
+}
+
+func storeProblem(store string) string {
+	scheme, _, hasScheme := strings.Cut(store, "://")
+	switch {
+	case store == "":
+		return ""
+	case hasScheme && (scheme == "postgres" || scheme == "postgresql"):
+		// The address is not repeated: it may hold a password.
+		return "PostgreSQL is not supported yet: leave store empty to use SQLite in the data folder"
+	default:
+		return "names no store this version knows: leave store empty to use SQLite in the data folder (to move it, set data)"
+	}
+}
+
+// addressClashes finds listeners that are told to share an address. Port 0 is
+// always free.
+func (c *Config) addressClashes() []*Error {
+	listeners := []struct{ key, addr string }{
+		{"listen", c.Listen}, {"control_listen", c.ControlListen}, {"ops_listen", c.OpsListen},
+	}
+	var problems []*Error
+	for i, later := range listeners {
+		for _, earlier := range listeners[:i] {
+			if later.addr == "" || later.addr != earlier.addr || strings.HasSuffix(later.addr, ":0") {
+				continue
+			}
+			problem := "is the address of " + earlier.key + " as well: give it another port"
+			if later.key == "control_listen" {
+				problem = "is the address of listen as well: leave it empty to serve both there"
+			}
+			problems = append(problems, &Error{Origin: c.Origin(later.key), Key: later.key, Problem: problem})
+		}
+	}
+	return problems
+}
+
+func isWildcard(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(host)
+	return host == "" || err == nil && address.IsUnspecified()
+}
+
+func isLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
+}

@@ -1,0 +1,95 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+)
+
+// Auth is what the mesh shows an agent, without the secret.
+type Auth struct {
+	Kind      registry.CredentialKind `json:"kind" enum:"bearer,api_key,basic"`
+	In        string                  `json:"in,omitempty" doc:"api_key: header or query."`
+	Name      string                  `json:"name,omitempty" doc:"api_key: the header or parameter; basic: the user."`
+	Origin    string                  `json:"origin" doc:"scheme://host:port it may go to."`
+	CreatedAt time.Time               `json:"createdAt"`
+}
+
+// NewAuth is a credential to show an agent.
+type NewAuth struct {
+	Kind   registry.CredentialKind `json:"kind" doc:"bearer, api_key or basic."`
+	In     string                  `json:"in,omitempty" doc:"api_key: header or query."`
+	Name   string                  `json:"name,omitempty" doc:"api_key: the header or parameter; basic: the user."`
+	Origin string                  `json:"origin,omitempty" doc:"scheme://host:port it may go to; without it, the agent's."`
+	Secret string                  `json:"secret" doc:"Kept sealed and never given back."`
+}
+
+func (a *NewAuth) credential() registry.Credential {
+	return registry.Credential{Kind: a.Kind, In: a.In, Name: a.Name, Origin: a.Origin, Secret: a.Secret}
+}
+
+// Suspension is why an agent is taken out of service.
+type Suspension struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// agentAccessRoutes are the verbs that say whether and by whom an agent may be
+// called, and what it is shown.
+func (s *Server) agentAccessRoutes() {
+	reg := s.opts.Registry
+	// verb adds an operation that names nothing but the agent.
+	verb := func(id, path, summary string, do func(context.Context, parley.AgentName) (*registry.Agent, error)) {
+		type input struct {
+			agentInput
+			matching
+		}
+		route(s, parley.RoleOperator, operation(id, "POST", "/agents/{name}/"+path, summary, 200),
+			func(ctx context.Context, in *input) (*entity[Agent], error) {
+				if err := s.unchanged(ctx, in.Name, &in.matching); err != nil {
+					return nil, err
+				}
+				return agentEntity(do(ctx, in.Name))
+			})
+	}
+	verb("approveAgent", "approve", "Put the card that waits in use", reg.Approve)
+	verb("resumeAgent", "resume", "Take a suspension back", reg.Resume)
+
+	type suspend struct {
+		agentInput
+		matching
+		Body Suspension
+	}
+	route(s, parley.RoleOperator, operation("suspendAgent", "POST", "/agents/{name}/suspend", "Take an agent out of service", 200),
+		func(ctx context.Context, in *suspend) (*entity[Agent], error) {
+			if err := s.unchanged(ctx, in.Name, &in.matching); err != nil {
+				return nil, err
+			}
+			return agentEntity(reg.Suspend(ctx, in.Name, in.Body.Reason))
+		})
+	type allowance struct {
+		agentInput
+		Owner parley.OwnerName `path:"owner" maxLength:"63"`
+	}
+	route(s, parley.RoleOperator, operation("allowOwner", "PUT", "/agents/{name}/allow/{owner}", "Let an owner's callers call the agent", 200),
+		func(ctx context.Context, in *allowance) (*entity[Agent], error) {
+			return agentEntity(reg.Allow(ctx, in.Name, in.Owner))
+		})
+	route(s, parley.RoleOperator, operation("disallowOwner", "DELETE", "/agents/{name}/allow/{owner}", "Take an owner off the list again", 200),
+		func(ctx context.Context, in *allowance) (*entity[Agent], error) {
+			return agentEntity(reg.Disallow(ctx, in.Name, in.Owner))
+		})
+	type auth struct {
+		agentInput
+		Body NewAuth
+	}
+	route(s, parley.RoleAdmin, operation("setAuth", "PUT", "/agents/{name}/auth", "Store what the mesh shows the agent, and look at it", 200),
+		func(ctx context.Context, in *auth) (*entity[LookedAt], error) {
+			return lookEntity(reg.SetCredential(ctx, in.Name, in.Body.credential()))
+		})
+	route(s, parley.RoleAdmin, operation("removeAuth", "DELETE", "/agents/{name}/auth", "Forget what the mesh shows the agent, and look at it", 200),
+		func(ctx context.Context, in *agentInput) (*entity[LookedAt], error) {
+			return lookEntity(reg.RemoveCredential(ctx, in.Name))
+		})
+}

@@ -1,0 +1,100 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// Key is an API key without its secret.
+type Key struct {
+	ID        string               `json:"id" doc:"The public half: what stands between pk_ and the second _."`
+	Principal parley.PrincipalName `json:"principal"`
+	Note      string               `json:"note"`
+	CreatedAt time.Time            `json:"createdAt"`
+	ExpiresAt *time.Time           `json:"expiresAt,omitempty" doc:"Missing: does not expire."`
+	RevokedAt *time.Time           `json:"revokedAt,omitempty" doc:"Missing: not revoked."`
+	Valid     bool                 `json:"valid" doc:"Neither expired nor revoked."`
+}
+
+// NewKey asks for a key, of a principal or of the calling side of an agent.
+type NewKey struct {
+	Principal parley.PrincipalName `json:"principal,omitempty"`
+	Agent     parley.AgentName     `json:"agent,omitempty" doc:"Instead of a principal: the key lets this agent call others."`
+	Note      string               `json:"note,omitempty" doc:"What the key is for."`
+	TTLMs     int64                `json:"ttlMs,omitempty" doc:"Milliseconds until it expires; without it, it does not."`
+}
+
+// CreatedKey is a key with its text, which is shown this once.
+type CreatedKey struct {
+	Key
+	Text string `json:"text" doc:"The whole key. It is shown this once and kept nowhere."`
+}
+
+func (s *Server) keyOf(k *identity.Key) Key {
+	now := s.opts.Now()
+	return Key{
+		ID: k.ID, Principal: k.Principal, Note: k.Note, CreatedAt: k.CreatedAt.UTC(),
+		ExpiresAt: timeOf(k.ExpiresAt), RevokedAt: timeOf(k.RevokedAt),
+		Valid: !k.Revoked(now) && !k.Expired(now),
+	}
+}
+
+// timeOf is t, or nil where there is none.
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+func (s *Server) keyEntity(k *identity.Key, err error) (*entity[Key], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &entity[Key]{Body: s.keyOf(k)}, nil
+}
+
+// ttlOf keeps a number of milliseconds that no duration holds out of range
+// instead of letting it wrap around.
+func ttlOf(ms int64) time.Duration {
+	return time.Duration(max(-1, min(ms, identity.MaxTTL.Milliseconds()+1))) * time.Millisecond
+}
+
+func (s *Server) keyRoutes() {
+	dir := s.opts.Identity
+	type list struct {
+		paging
+		Principal parley.PrincipalName `query:"principal" maxLength:"63" doc:"Only this principal's."`
+	}
+	type one struct {
+		ID string `path:"id" maxLength:"63"`
+	}
+	route(s, parley.RoleOperator, operation("listKeys", "GET", "/keys", "List keys, without their secrets", 200),
+		func(ctx context.Context, in *list) (*listed[Key], error) {
+			at, err := in.place("keys", 1)
+			if err != nil {
+				return nil, err
+			}
+			keys, err := dir.Keys(ctx, in.Principal, at[0], in.Limit+1)
+			return page(keys, in.Limit, s.keyOf, func(k *identity.Key) string { return cursorOf("keys", k.ID) }), err
+		})
+	route(s, parley.RoleAdmin, operation("createKey", "POST", "/keys", "Make a key", 201),
+		func(ctx context.Context, in *struct{ Body NewKey }) (*entity[CreatedKey], error) {
+			text, k, err := dir.CreateKey(ctx, identity.KeyRequest{
+				Principal: in.Body.Principal, Agent: in.Body.Agent, Note: in.Body.Note, TTL: ttlOf(in.Body.TTLMs),
+			})
+			if err != nil {
+				return nil, err
+			}
+			return &entity[CreatedKey]{Location: Prefix + "/keys/" + k.ID, Body: CreatedKey{Key: s.keyOf(k), Text: text}}, nil
+		})
+	route(s, parley.RoleOperator, operation("getKey", "GET", "/keys/{id}", "Show a key, without its secret", 200),
+		func(ctx context.Context, in *one) (*entity[Key], error) { return s.keyEntity(dir.Key(ctx, in.ID)) })
+	route(s, parley.RoleAdmin, operation("revokeKey", "POST", "/keys/{id}/revoke", "Revoke a key, in force at once", 200),
+		func(ctx context.Context, in *one) (*entity[Key], error) {
+			return s.keyEntity(dir.RevokeKey(ctx, in.ID))
+		})
+}

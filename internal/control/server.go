@@ -1,0 +1,332 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// Prefix is where the API lives.
+const Prefix = "/api/v1"
+
+// OpenAPIPath is where the API describes itself, readable without a
+// credential: it tells nothing of this mesh.
+const OpenAPIPath = Prefix + "/openapi.json"
+
+// Limits of what the API takes and gives.
+const (
+	maxBody         = 64 << 10         // bytes of a request body
+	bodyReadTimeout = 10 * time.Second // for a request body to arrive
+	defaultLimit    = 50               // items of a page
+	maxLimit        = 200              // items of a page
+	maxStreams      = 64               // event streams at once
+	keepAliveEvery  = 15 * time.Second // between comments on a silent stream
+	writeTimeout    = 30 * time.Second // for a stream's reader to take what is sent
+)
+
+// Options are the parts a Server works with. All are required unless said
+// otherwise.
+type Options struct {
+	Identity *identity.Directory
+	Registry Registrar
+	Agents   AgentReader
+	Calls    CallReader
+	Tasks    TaskReader
+	Events   EventReader
+	Cancel   Canceller
+	Status   StatusReader
+	// MeshID is the source of the events as others see them.
+	MeshID string
+	// Log gets failures of the mesh itself; nil means none.
+	Log *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Server answers the control API. It is an http.Handler for everything below
+// Prefix.
+type Server struct {
+	opts    Options
+	mux     *http.ServeMux
+	api     huma.API
+	openAPI []byte
+	repeats *repeats
+	streams chan struct{} // one token per open event stream
+}
+
+// NewServer makes a server.
+func NewServer(opts Options) (*Server, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	ownErrors()
+	s := &Server{
+		opts: opts, mux: http.NewServeMux(),
+		repeats: newRepeats(opts.Now), streams: make(chan struct{}, maxStreams),
+	}
+	s.api = humago.New(s.mux, apiConfig())
+	s.ownerRoutes()
+	s.principalRoutes()
+	s.keyRoutes()
+	s.agentRoutes()
+	s.agentAccessRoutes()
+	s.callRoutes()
+	s.taskRoutes()
+	s.eventRoutes()
+	s.statusRoutes()
+	described, err := json.Marshal(s.api.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("describe the control API: %w", err)
+	}
+	s.openAPI = described
+	s.mux.HandleFunc("GET "+OpenAPIPath, s.serveOpenAPI)
+	s.mux.HandleFunc(Prefix+"/", s.serveUnknown)
+	return s, nil
+}
+
+func apiConfig() huma.Config {
+	format := huma.Format{Marshal: encodeJSON, Unmarshal: decodeJSON}
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Parley control API", Version: "1",
+				Description: "Manages a Parley mesh. Send an API key of a principal with the role admin or operator; whoever may open the mesh's own socket needs none. " +
+					"Failures are problem details with a stable code. Lists give {items, next}; pass next as cursor. " +
+					"A POST may carry an Idempotency-Key; what has a version gives it as ETag and honours If-Match.",
+			},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"bearer": {Type: "http", Scheme: "bearer", Description: "API key: pk_ID_SECRET"},
+					"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "API key: pk_ID_SECRET"},
+				},
+			},
+			Security: []map[string][]string{{"bearer": {}}, {"apiKey": {}}},
+		},
+		Formats:                      map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	}
+}
+
+// ServeHTTP identifies the caller, keeps repeated writes from happening twice
+// and answers.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.recover(w, r)
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.URL.Path == OpenAPIPath {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	caller, err := s.opts.Identity.Identify(r.Context(), credentialOf(r))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if !caller.Has(parley.RoleOperator) {
+		s.fail(w, r, parley.E("control.authorise", parley.Denied, parley.Subject(caller.Name),
+			fmt.Sprintf("principal %q has no role here: the control API is for admins and operators (parley principal update %s --role operator)", caller.Name, caller.Name), nil))
+		return
+	}
+	r = r.WithContext(identity.WithCaller(r.Context(), caller))
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	if r.Method == http.MethodPost && r.Header.Get(idempotencyHeader) != "" {
+		s.serveOnce(w, r, caller, body)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// readBody takes the request's body off the connection, within bounds of size
+// and time, and leaves it in r. The time limit is lifted afterwards: net/http
+// would take its end for the caller's leaving, and cancel what takes longer.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	conn := http.NewResponseController(w)
+	// A writer that knows no deadlines is not a connection; the size is bounded
+	// either way.
+	_ = conn.SetReadDeadline(time.Now().Add(bodyReadTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = conn.SetReadDeadline(time.Time{})
+	if err != nil {
+		status := http.StatusRequestTimeout
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			status = http.StatusRequestEntityTooLarge
+		}
+		refused(status, "the request body did not arrive in time: send it again").write(w)
+		return nil, false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, true
+}
+
+// recover turns a panic into an answer: a bug in one operation must not take
+// the connection's other requests with it.
+func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	s.opts.Log.ErrorContext(r.Context(), "control API panicked", "path", r.URL.Path, "err", fmt.Sprint(v), "stack", string(debug.Stack()))
+	s.fail(w, r, parley.E("control.serve", parley.Internal, "", "internal error; the operator's log says more", nil))
+}
+
+func (s *Server) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/openapi+json")
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(s.openAPI) // the reader has left: nobody to tell
+}
+
+// serveUnknown answers for paths and methods that no operation has.
+func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "PATCH", "PUT", "DELETE"} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := s.mux.Handler(probe); pattern != Prefix+"/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		s.fail(w, r, parley.E("control.route", parley.NotFound, "", "no such resource: see "+OpenAPIPath, nil))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	p := problemOf(parley.E("control.route", parley.Invalid, "", fmt.Sprintf("%s is not possible here: use %s", r.Method, strings.Join(allowed, " or ")), nil))
+	p.setStatus(http.StatusMethodNotAllowed)
+	p.write(w)
+}
+
+// credentialOf is what came with a request.
+func credentialOf(r *http.Request) identity.Credential {
+	return identity.Credential{
+		Authorization: r.Header.Get("Authorization"), XAPIKey: r.Header.Get("X-API-Key"),
+		RemoteAddr: r.RemoteAddr, LocalSocket: throughSocket(r),
+	}
+}
+
+// throughSocket reports whether the connection was accepted on a Unix socket.
+// The listener's own address says so, not anything the caller sends.
+func throughSocket(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(interface{ Network() string })
+	return ok && addr.Network() == "unix"
+}
+
+// fail answers with err.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	s.log(r.Context(), r.Method+" "+r.URL.Path, err)
+	problemOf(err).write(w)
+}
+
+// log tells the operator of failures that are the mesh's own.
+func (s *Server) log(ctx context.Context, operation string, err error) {
+	switch parley.KindOf(err) {
+	case parley.Internal:
+		s.opts.Log.ErrorContext(ctx, "control operation failed", "operation", operation, "err", err)
+	case parley.Unavailable:
+		s.opts.Log.WarnContext(ctx, "control operation not possible", "operation", operation, "err", err)
+	}
+}
+
+// operation describes one operation; path is relative to Prefix.
+func operation(id, method, path, summary string, status int) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: method, Path: Prefix + path, Summary: summary, DefaultStatus: status,
+		Tags:            []string{strings.Split(strings.TrimPrefix(path, "/"), "/")[0]},
+		MaxBodyBytes:    maxBody + 1, // readBody has bounded it
+		BodyReadTimeout: -1,          // and timed it
+	}
+}
+
+// route adds an operation for callers with the role. It owns what all
+// operations share, so that f is one operation of a domain and its encoding.
+func route[I, O any](s *Server, role parley.Role, op huma.Operation, f func(context.Context, *I) (*O, error)) {
+	op.Metadata = map[string]any{metaInput: reflect.TypeFor[I]()}
+	op.Description = strings.TrimSpace(op.Description + " Role: " + string(role) + ".")
+	if op.Method == http.MethodPost {
+		op.Parameters = append(op.Parameters, idempotencyParam())
+	}
+	op.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		if err := s.permit(ctx.Context(), role); err != nil {
+			r, w := humago.Unwrap(ctx)
+			s.fail(w, r, err)
+			return
+		}
+		next(ctx)
+	}}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := f(ctx, in)
+		if err != nil {
+			s.log(ctx, op.OperationID, err)
+			return nil, problemOf(err)
+		}
+		return out, nil
+	})
+}
+
+// permit refuses callers without the role.
+func (s *Server) permit(ctx context.Context, role parley.Role) error {
+	caller := identity.CallerFrom(ctx)
+	if caller != nil && caller.Has(role) {
+		return nil
+	}
+	return parley.E("control.authorise", parley.Denied, "", fmt.Sprintf("this needs the role %s: ask an admin to do it or to give you the role", role), nil)
+}
+
+// idempotencyParam documents the header that serveOnce reads.
+func idempotencyParam() *huma.Param {
+	return &huma.Param{
+		Name: idempotencyHeader, In: "header", Schema: &huma.Schema{Type: "string", MaxLength: new(maxIdempotencyKey)},
+		Description: "Repeating the same request under the same key within 24 hours gives the first answer again and does nothing.",
+	}
+}
+
+// page cuts one item more than asked for off a list; the cursor of the last
+// item kept leads to the rest.
+func page[D, J any](items []*D, limit int, encode func(*D) J, cursor func(*D) string) *listed[J] {
+	out := &listed[J]{Body: Page[J]{Items: make([]J, 0, min(len(items), limit))}}
+	for i, item := range items {
+		if i == limit {
+			out.Body.Next = cursor(items[i-1])
+			break
+		}
+		out.Body.Items = append(out.Body.Items, encode(item))
+	}
+	return out
+}
+
+// textsOf copies names into a fresh slice that is never nil, so that JSON has
+// [] and not null.
+func textsOf[T ~string](names []T) []string {
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		out = append(out, string(n))
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+)
+
+// Cache-Control of cards: short, since an agent's suspension or new version
+// must show soon; whoever revalidates gets a 304.
+const (
+	cardCache        = "public, max-age=60"
+	cardCachePrivate = "private, max-age=60"
+)
+
+// cards keeps the rewritten card of each agent's newest version.
+type cards struct {
+	mu sync.Mutex
+	by map[parley.AgentName]rewritten // guarded by mu
+}
+
+type rewritten struct {
+	version int64 // of the agent
+	raw     []byte
+}
+
+// serveCard serves an agent's card with the mesh's address and the mesh's own
+// security schemes in the place of the agent's.
+func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.AgentName) {
+	raw, err := g.cardFor(r, name)
+	if err != nil {
+		g.refuseCard(w, r, name, err)
+		return
+	}
+	cache := cardCache
+	if g.CardsNeedCredential {
+		cache = cardCachePrivate
+	}
+	if err := a2a.ServeCard(w, r, raw, cache); err != nil {
+		g.Log.Debug("card not delivered", "agent", name, "err", err)
+	}
+}
+
+// cardFor gives the card as this caller may see it.
+func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error) {
+	ctx := r.Context()
+	if g.CardsNeedCredential && !g.anonymous[name] {
+		if _, err := g.Identity.Identify(ctx, credentialOf(r)); err != nil {
+			return nil, err
+		}
+	}
+	target, err := g.Agents.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if target.Agent.Status == registry.Suspended {
+		return nil, target.Ready()
+	}
+	return g.rewrite(target.Agent)
+}
+
+// rewrite gives the agent's card as the mesh shows it: both bindings at the
+// mesh's address, whatever the agent itself speaks.
+func (g *Gateway) rewrite(agent *registry.Agent) ([]byte, error) {
+	g.cards.mu.Lock()
+	defer g.cards.mu.Unlock()
+	if kept, ok := g.cards.by[agent.Name]; ok && kept.version == agent.Version {
+		return kept.raw, nil
+	}
+	address := g.PublicURL + Prefix + string(agent.Name) + "/"
+	no := false
+	to := a2a.CardRewrite{
+		Interfaces: []a2a.AgentInterface{
+			{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
+			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
+		},
+		ExtendedAgentCard: &no,
+	}
+	if !g.anonymous[agent.Name] {
+		to.SecuritySchemes = meshSchemes
+	}
+	raw, err := a2a.RewriteCard(agent.Card, to)
+	if err != nil {
+		return nil, err
+	}
+	if len(g.cards.by) >= maxCards {
+		clear(g.cards.by)
+	}
+	g.cards.by[agent.Name] = rewritten{agent.Version, raw}
+	return raw, nil
+}
+
+// maxCards bounds the rewritten cards kept in memory; they are made again when
+// asked for.
+const maxCards = 10_000
+
+// meshSchemes are the mesh's own ways to authenticate. No securityRequirements
+// stand beside them: the official Go SDK (2.4.0) fails to read a whole card that
+// has them in A2A's form, and callers of any SDK must be able to read it.
+var meshSchemes = map[string]a2a.SecurityScheme{
+	"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},
+	"apiKey": {APIKey: &a2a.APIKeyScheme{Location: "header", Name: "X-API-Key", Description: "An API key of the mesh."}},
+}
+
+// refuseCard says why there is no card, as an HTTP+JSON error.
+func (g *Gateway) refuseCard(w http.ResponseWriter, r *http.Request, name parley.AgentName, err error) {
+	c := &Call{}
+	c.record.Agent = name
+	reply := g.refuse(c, err)
+	q := &a2a.Request{Binding: a2a.HTTPJSON}
+	if _, err := a2a.Respond(r.Context(), w, q, reply, g.Server); err != nil {
+		g.Log.Debug("answer not delivered whole", "agent", name, "err", err)
+	}
+}

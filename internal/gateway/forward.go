@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+)
+
+// passed are the request headers that go on to the agent as they came. All
+// others stay behind: a caller must not be able to reach an agent's internals
+// by headers that the agent trusts from its own surroundings.
+var passed = []string{"Accept-Language", "Tracestate"}
+
+// forward talks to the agent: the only step that does. What it gives back is
+// the agent's answer or, as an error reply, why there is none.
+//
+// A request with effects is not given up when its caller leaves: the task's
+// life does not hang on the connection (A2A 1.0, section 3.5.2), and the
+// record tells how it ended.
+func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
+	streaming := c.req.Method.Streaming()
+	if streaming && !g.streams.take(c.record.Caller, g.Limits) {
+		return g.refuse(c, parley.E("gateway.forward", parley.Exhausted, parley.Subject(c.record.Caller),
+			"too many streams are open; close some, or ask for more (limits.streams, limits.streams_per_principal)", nil))
+	}
+	limit := g.Limits.Unary
+	if streaming {
+		limit = g.Limits.FirstByte
+	}
+	if !c.req.Method.ReadOnly() {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(limit, func() { cancel(errDeadline) })
+	if c.begun {
+		g.open.start(&c.record, cancel)
+	}
+	done := func() {
+		timer.Stop()
+		cancel(nil)
+		if streaming {
+			g.streams.give(c.record.Caller)
+		}
+	}
+	reply, err := g.client(c.record.Agent).Do(ctx, endpoint(c.target), c.req, g.outgoing(c))
+	g.lap(c, "forward")
+	if err != nil {
+		reply = g.unanswered(ctx, c, err)
+	}
+	if reply.Stream == nil {
+		done()
+		return reply
+	}
+	timer.Reset(g.Limits.CallDeadline)
+	reply.Stream = &acceptedStream{gateway: g, call: c, inner: reply.Stream, exchange: ctx, done: done}
+	return reply
+}
+
+// outgoing are the headers towards the agent: what may pass, the trace, and
+// the mesh's own credential for exactly this origin.
+func (g *Gateway) outgoing(c *Call) http.Header {
+	h := make(http.Header, 6)
+	for _, name := range passed {
+		if v := c.http.Header.Values(name); len(v) > 0 {
+			h[name] = v
+		}
+	}
+	traceContext.Inject(trace.ContextWithSpan(context.Background(), c.span), propagation.HeaderCarrier(h))
+	present(h, c.target)
+	return h
+}
+
+// present adds the credential that the agent asks for, where it goes into a
+// header.
+func present(h http.Header, t *registry.Target) {
+	if p := t.Presented; p.Header != "" {
+		h.Set(p.Header, p.Value)
+	}
+}
+
+// endpoint is where the target's interface is reached.
+func endpoint(t *registry.Target) a2a.Endpoint {
+	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.V10, Tenant: t.Interface.Tenant}
+	if p := t.Presented; p.Query != "" {
+		separator := "?"
+		if strings.Contains(ep.URL, "?") {
+			separator = "&"
+		}
+		ep.URL += separator + url.Values{p.Query: {p.Value}}.Encode()
+	}
+	return ep
+}
+
+// unanswered notes why the agent gave no answer and says it to the caller
+// without naming the agent's address or the cause.
+func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply {
+	shape := shapeOf(ctx, err)
+	message, ok := unansweredMessages[shape]
+	if !ok {
+		message = unansweredMessages[parley.ShapeNonsense]
+	}
+	reason := a2a.ReasonUnavailable
+	switch shape {
+	case parley.ShapeDeadline:
+		reason = a2a.ReasonTimeout
+	case parley.ShapeNonsense, parley.ShapeTooLarge, parley.ShapeForeignID:
+		reason = a2a.ReasonInvalidAgentResponse
+	}
+	// A task outlives the mesh's own stop: the next start goes on watching it.
+	if shape != parley.ShapeStopped || !c.sees.owned {
+		c.ends(parley.Judge(shape).Outcome, string(shape), message)
+	}
+	g.Log.Warn("agent gave no usable answer", "agent", c.record.Agent, "call", c.record.ID, "kind", shape, "err", err)
+	return &a2a.Reply{Err: a2a.NewError(reason, "%s", message)}
+}
+
+// unansweredMessages say to a caller what happened, by failure shape.
+var unansweredMessages = map[parley.Shape]string{
+	parley.ShapeDial:       "the agent cannot be reached",
+	parley.ShapeCut:        "the connection to the agent broke before its answer was whole; the agent may have done the work",
+	parley.ShapeDeadline:   "the agent did not answer in time; it may still be working",
+	parley.ShapeCallerGone: "the caller left before the agent answered",
+	parley.ShapeCanceled:   "an operator canceled the call",
+	parley.ShapeStopped:    "the mesh is stopping; the agent may still be working",
+	parley.ShapeTooLarge:   "the agent's answer is larger than this mesh passes on",
+	parley.ShapeForeignID:  "the agent answered with a task or context that is not this caller's",
+	parley.ShapeNonsense:   "the agent's answer is not A2A 1.0",
+}
+
+// shapeOf is the failure shape of an exchange that gave no answer.
+func shapeOf(ctx context.Context, err error) parley.Shape {
+	if shape, ended := gone(ctx); ended {
+		return shape
+	}
+	failure, ok := errors.AsType[*a2a.TransportError](err)
+	switch {
+	case errors.Is(err, errForeign):
+		return parley.ShapeForeignID
+	case errors.Is(err, a2a.ErrTooLarge):
+		return parley.ShapeTooLarge
+	case errors.Is(err, context.DeadlineExceeded):
+		return parley.ShapeDeadline
+	case !ok, errors.Is(err, a2a.ErrNotA2A), errors.Is(err, a2a.ErrWrongID):
+		return parley.ShapeNonsense
+	case failure.Stage == a2a.StageDial:
+		return parley.ShapeDial
+	}
+	return parley.ShapeCut
+}

@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/telemetry"
+)
+
+// Identifier says who is asking.
+type Identifier interface {
+	Identify(ctx context.Context, c identity.Credential) (*identity.Caller, error)
+}
+
+// Directory finds agents and how to reach them.
+type Directory interface {
+	Lookup(ctx context.Context, name parley.AgentName) (*registry.Target, error)
+}
+
+// Journal keeps the record of calls and the index of tasks and contexts.
+type Journal interface {
+	// Begin writes a call that is about to leave; it is durable on return.
+	Begin(ctx context.Context, r *call.Record) error
+	// Settle writes what a call leaves behind in one transaction. Without wait
+	// it joins the next batch. A task or context of somebody else is a
+	// parley.Denied error, and nothing is written.
+	Settle(ctx context.Context, s call.Settlement, wait bool) error
+	OpenCallsOf(ctx context.Context, agent parley.AgentName) ([]call.Candidate, error)
+	OpenCalls(ctx context.Context) ([]*call.Record, error)
+	Call(ctx context.Context, id parley.CallID) (*call.Record, error)
+	Task(ctx context.Context, key call.TaskKey) (*call.Task, error)
+	Tasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, int, error)
+	ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error)
+}
+
+// Options are a gateway's parts and limits.
+type Options struct {
+	Identity Identifier
+	Agents   Directory
+	Journal  Journal
+	Client   a2a.Client // its limits; the transport is each agent's own
+	// Transport gives the connection pool towards one agent.
+	Transport func(agent parley.AgentName) http.RoundTripper
+	Server    a2a.ServerOptions
+	Calls     *telemetry.Calls
+	Tracer    trace.Tracer
+	Log       *slog.Logger
+	Now       func() time.Time
+
+	// Environment is the mesh's own; anonymous callers are in it.
+	Environment parley.Environment
+	// PublicURL is the address under which callers reach the mesh, without a
+	// trailing slash; cards print it.
+	PublicURL string
+	// Anonymous lists the agents that callers without a credential may call.
+	Anonymous []parley.AgentName
+	// CardsNeedCredential closes the well-known cards to callers without one.
+	CardsNeedCredential bool
+
+	Limits Limits
+	Watch  WatchOptions
+	// TokenKey authenticates page tokens; at least 32 bytes.
+	TokenKey []byte
+}
+
+// Limits bound what one call may hold and wait for. All are required.
+type Limits struct {
+	CallDeadline time.Duration // how long a call may stay open
+	Unary        time.Duration // how long an agent may take for an answer that is no stream
+	FirstByte    time.Duration // how long an agent may take to begin a stream
+	Body         time.Duration // how long a caller may take to send its body
+
+	Streams             int // open at once
+	StreamsPerPrincipal int // open at once
+
+	Snapshot           int           // bytes of the largest Task that is kept
+	ListRefresh        int           // tasks that one ListTasks asks agents for
+	ListRefreshTimeout time.Duration // how long it waits for them
+}
+
+// Gateway takes calls to agents.
+type Gateway struct {
+	Options
+	open      *openCalls
+	watch     *watcher
+	anonymous map[parley.AgentName]bool
+	cards     cards
+	streams   streamSlots
+
+	lostMu    sync.Mutex
+	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
+}
+
+// New makes a gateway. Its Run must run for as long as it serves.
+func New(o Options) *Gateway {
+	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}, lostTasks: map[call.TaskKey]int{}, streams: streamSlots{of: map[parley.PrincipalName]int{}}, cards: cards{by: map[parley.AgentName]rewritten{}}}
+	for _, name := range o.Anonymous {
+		g.anonymous[name] = true
+	}
+	g.watch = newWatcher(o.Watch, o.Now, g.look)
+	return g
+}
+
+// Run takes up the calls that were open when the process started and watches
+// the tasks that nobody follows, until ctx ends.
+func (g *Gateway) Run(ctx context.Context) error {
+	records, err := g.Journal.OpenCalls(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		key := call.TaskKey{Agent: r.Agent, Instance: r.Instance, ID: r.TaskID}
+		g.open.restore(r, key)
+		g.Calls.Opened(ctx)
+		g.watch.add(key)
+	}
+	g.watch.run(ctx)
+	return nil
+}
+
+// client is the A2A client towards one agent.
+func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
+	c := g.Client
+	c.Transport = g.Transport(agent)
+	return &c
+}
+
+// Watched is how many tasks are watched now.
+func (g *Gateway) Watched() int { return g.watch.size() }
+
+// Abort ends every exchange under way; their calls end as canceled. It is the
+// last resort of a shutdown and gives the number of exchanges it ended.
+func (g *Gateway) Abort() int { return g.open.cancelAll(errShutdown) }

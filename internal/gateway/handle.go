@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+)
+
+// HeaderCallID carries the mesh's id of a call to its caller.
+const HeaderCallID = "Parley-Call-Id"
+
+// Call is one request on its way through the gateway.
+type Call struct {
+	req   *a2a.Request
+	early *a2a.Error // what the request line or a header has wrong, told once the caller is known
+	http  *http.Request
+	conn  *http.ResponseController
+
+	caller *identity.Caller // nil until identified
+	target *registry.Target // nil until resolved
+	record call.Record
+	begun  bool // the record is in the store
+	span   trace.Span
+
+	arrived time.Time
+	lapsed  time.Time // end of the last step
+	sees    seen
+	turnOf  parley.CallID // the call that began the task this one names; zero for none
+}
+
+// seen is what the exchange showed of a task.
+type seen struct {
+	key      call.TaskKey // zero: no task was seen
+	state    string
+	statusAt time.Time
+	owned    bool   // the store knows the task as this caller's
+	snapshot []byte // the last whole Task, nil if something came after it
+	context  string
+	changed  bool // something was seen that the store does not hold
+}
+
+// handle takes one call from arrival to answer. Every way out passes through
+// end: a refused, failed or abandoned call is as visible as a served one. A
+// stream comes back open; each of its frames is accepted as it passes, and the
+// record ends when the stream does.
+func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
+	defer func() { reply = g.end(ctx, c, reply) }()
+
+	if err := g.identify(ctx, c); err != nil { // who is asking?
+		return g.refuse(c, err)
+	}
+	if err := g.resolve(ctx, c); err != nil { // whom, and may they?
+		return g.refuse(c, err)
+	}
+	if err := g.read(c); err != nil { // what, and is it well-formed?
+		return g.refuse(c, err)
+	}
+	if err := g.own(ctx, c); err != nil { // are the tasks and contexts it names the caller's?
+		return g.refuse(c, err)
+	}
+	if err := g.link(ctx, c); err != nil { // inside whose call?
+		return g.refuse(c, err)
+	}
+	if own, ok := g.answer(ctx, c); ok { // is it the mesh's own to answer?
+		return own
+	}
+	if err := g.begin(ctx, c); err != nil { // intent, durable in a batch; no record, no call
+		return g.refuse(c, err)
+	}
+	return g.accept(ctx, c, g.forward(ctx, c)) // the agent's answer, checked
+}
+
+// arrive makes the Call of a request to the agent of that name. path is what
+// follows the agent's address, still percent-encoded.
+func (g *Gateway) arrive(w http.ResponseWriter, r *http.Request, name parley.AgentName, path string) *Call {
+	now := g.Now()
+	req, early := a2a.Open(r, path, g.Server)
+	c := &Call{req: req, early: early, http: r, conn: http.NewResponseController(w), arrived: now, lapsed: now}
+	c.record.ID = parley.NewCallID()
+	c.record.Agent = name
+	c.record.Begun = now
+	c.record.CallerBinding = string(req.Binding)
+	c.record.Steps = make([]call.Step, 0, 8)
+	w.Header().Set(HeaderCallID, c.record.ID.String())
+	return c
+}
+
+// lap notes that a step is over.
+func (g *Gateway) lap(c *Call, step string) {
+	now := g.Now()
+	c.record.Steps = append(c.record.Steps, call.Step{Name: step, Took: now.Sub(c.lapsed)})
+	c.lapsed = now
+}

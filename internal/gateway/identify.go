@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// throughSocket reports whether a connection was accepted on the mesh's own
+// Unix socket. The listener's address says so, not anything the caller sends.
+func throughSocket(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && addr.Network() == "unix"
+}
+
+// credentialOf is what a request presents.
+func credentialOf(r *http.Request) identity.Credential {
+	return identity.Credential{
+		Authorization: r.Header.Get("Authorization"),
+		XAPIKey:       r.Header.Get("X-Api-Key"),
+		RemoteAddr:    r.RemoteAddr,
+		LocalSocket:   throughSocket(r),
+	}
+}
+
+// identify says who calls. It fails closed: without a valid credential only an
+// agent that the configuration opens by name can be reached.
+func (g *Gateway) identify(ctx context.Context, c *Call) error {
+	credential := credentialOf(c.http)
+	switch {
+	case credential.Empty() && !credential.LocalSocket && g.anonymous[c.record.Agent]:
+		c.caller = identity.AnonymousCaller(g.Environment)
+	default:
+		caller, err := g.Identity.Identify(ctx, credential)
+		if err != nil {
+			return err
+		}
+		c.caller = caller
+	}
+	c.record.Caller = c.caller.Name
+	c.record.CallerOwner = c.caller.Owner
+	c.record.CallerAgent = c.caller.Agent
+	c.record.Environment = c.caller.Environment
+	g.lap(c, "identify")
+	return nil
+}
+
+// resolve finds the agent and checks that this caller may call it.
+func (g *Gateway) resolve(ctx context.Context, c *Call) error {
+	name := c.record.Agent
+	target, err := g.Agents.Lookup(ctx, name)
+	if err != nil {
+		return err
+	}
+	c.target = target
+	c.record.AgentOwner = target.Agent.Owner
+	if !c.anonymous() && !c.caller.Has(parley.RoleAdmin) && !target.Agent.MayCall(c.caller.Owner, c.caller.Environment) {
+		return parley.E("gateway.resolve", parley.Denied, parley.Subject(name), fmt.Sprintf(
+			"%s (owner %s, environment %s) may not call agent %s (owner %s, environment %s); to allow it: parley agent allow %s --owner %s",
+			c.caller.Name, c.caller.Owner, c.caller.Environment, name, target.Agent.Owner, target.Agent.Environment, name, c.caller.Owner), nil)
+	}
+	return target.Ready()
+}
+
+// anonymous reports whether the caller showed no credential and needs none.
+func (c *Call) anonymous() bool { return c.caller.Name == parley.Anonymous }

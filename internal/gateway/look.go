@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// maxLost is after how many looks in a row an agent that says it does not know
+// a task is believed.
+const maxLost = 3
+
+// look asks an agent once about a task that calls wait for, and ends those that
+// need not wait any longer. It reports whether the watch is over.
+func (g *Gateway) look(ctx context.Context, key call.TaskKey) (done bool) {
+	for _, r := range g.open.expired(key, g.Now()) {
+		g.endWaiting(ctx, r, parley.Judge(parley.ShapeDeadline).Outcome, string(parley.ShapeDeadline), "the task was not final at the call's deadline", "")
+	}
+	waiting, followed := g.open.state(key)
+	switch {
+	case !waiting:
+		return true
+	case followed:
+		return false // a stream of a caller's shows it already
+	}
+	task, err := g.peek(ctx, key)
+	if a2aReason(err) == a2a.ReasonTaskNotFound {
+		return g.lost(ctx, key)
+	}
+	if err != nil {
+		g.Log.Debug("watched task not seen", "agent", key.Agent, "err", err)
+		return false
+	}
+	g.forgetLost(key)
+	return task.Final
+}
+
+// lost counts an agent's not knowing a task it had named. An agent that says so
+// three times in a row has lost it, and the calls end as a crash.
+func (g *Gateway) lost(ctx context.Context, key call.TaskKey) (done bool) {
+	if g.countLost(key) < maxLost {
+		return false
+	}
+	g.forgetLost(key)
+	for _, r := range g.open.take(key) {
+		g.endWaiting(ctx, r, parley.OutcomeCrash, string(a2a.ReasonTaskNotFound), "the agent no longer knows the task it had named", "")
+	}
+	return true
+}
+
+func (g *Gateway) countLost(key call.TaskKey) int {
+	g.lostMu.Lock()
+	defer g.lostMu.Unlock()
+	g.lostTasks[key]++
+	return g.lostTasks[key]
+}
+
+func (g *Gateway) forgetLost(key call.TaskKey) {
+	g.lostMu.Lock()
+	defer g.lostMu.Unlock()
+	delete(g.lostTasks, key)
+}
+
+// peek asks an agent for a task on the mesh's own account, keeps what it says
+// and ends the calls that waited for it. Errors: a *a2a.Error where the agent
+// said so, else why there was no answer.
+func (g *Gateway) peek(ctx context.Context, key call.TaskKey) (*call.Task, error) {
+	known, err := g.Journal.Task(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := g.ask(ctx, key.Agent, a2a.GetTask, a2a.GetTaskRequest{ID: key.ID})
+	if err != nil {
+		return nil, err
+	}
+	f := &reply.Facts
+	if f.TaskID != key.ID || f.State == "" {
+		return nil, fmt.Errorf("agent %s answered GetTask with something else", key.Agent)
+	}
+	fresh := *known
+	fresh.State, fresh.Final, fresh.UpdatedAt = string(f.State), f.State.Terminal(), g.Now()
+	if at := f.StatusTime.Time; !at.IsZero() {
+		fresh.StatusAt = at
+	} else if fresh.State != known.State {
+		fresh.StatusAt = fresh.UpdatedAt
+	}
+	fresh.Snapshot = g.taskObject(reply.Result)
+	if err := g.Journal.Settle(ctx, call.Settlement{Task: &fresh}, true); err != nil {
+		return nil, err
+	}
+	if fresh.Final {
+		g.finish(ctx, key, fresh.State)
+	}
+	return &fresh, nil
+}
+
+// ask sends a request of the mesh's own to an agent.
+func (g *Gateway) ask(ctx context.Context, agent parley.AgentName, m a2a.Method, params any) (*a2a.Reply, error) {
+	target, err := g.Agents.Lookup(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	if err := target.Ready(); err != nil {
+		return nil, err
+	}
+	raw, err := jsonwire.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{}
+	present(header, target)
+	reply, err := g.client(agent).Do(ctx, endpoint(target), &a2a.Request{Method: m, Params: raw, Version: a2a.V10}, header)
+	if err != nil {
+		return nil, err
+	}
+	if reply.Err != nil {
+		return nil, reply.Err
+	}
+	return reply, nil
+}

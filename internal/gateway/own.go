@@ -1,0 +1,200 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// maxReferences is how many referenceTaskIds of one message are looked up;
+// messages with more are refused.
+const maxReferences = 64
+
+// read takes in the body and checks the request against its method.
+func (g *Gateway) read(c *Call) error {
+	if c.early != nil {
+		return c.early
+	}
+	// A body that never comes must not hold the connection. What is left of
+	// the deadline would end a long stream, so that it is taken back. Writers
+	// without deadlines, as in tests, have bodies that are there.
+	_ = c.conn.SetReadDeadline(c.lapsed.Add(g.Limits.Body))
+	body := &countingReader{r: c.http.Body}
+	err := c.req.ReadBody(body)
+	_ = c.conn.SetReadDeadline(time.Time{})
+	q := c.req
+	c.record.BytesIn = body.n
+	c.record.Method = string(q.Method)
+	c.record.Version = string(q.Version)
+	c.record.MessageID = q.Facts.MessageID
+	c.record.TaskID = q.Facts.TaskID
+	c.record.ContextID = q.Facts.ContextID
+	c.record.Reference = reference(c.http.Header)
+	g.lap(c, "read")
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+// HeaderReference carries the caller's own business reference of a call, which
+// is recorded and searchable.
+const HeaderReference = "Parley-Reference"
+
+// maxReference is the longest business reference, in bytes.
+const maxReference = 200
+
+func reference(h http.Header) string {
+	ref := h.Get(HeaderReference)
+	if len(ref) > maxReference {
+		ref = ref[:maxReference]
+	}
+	return ref
+}
+
+// countingReader counts what was read.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// own checks that the task and context a request names belong to its caller,
+// and takes out references to tasks that do not. What is not the caller's
+// reads like what does not exist.
+func (g *Gateway) own(ctx context.Context, c *Call) error {
+	facts := &c.req.Facts
+	if facts.TaskID != "" && (c.req.Method.NamesTask() || c.req.Method.Sends()) {
+		task, err := g.task(ctx, c, facts.TaskID)
+		if err != nil {
+			return err
+		}
+		c.sees = seen{key: task.Key(), state: task.State, statusAt: task.StatusAt, owned: true}
+		c.turnOf = task.Call
+		if c.record.ContextID == "" {
+			c.record.ContextID = task.ContextID
+		}
+	}
+	if !c.req.Method.Sends() {
+		return nil
+	}
+	if facts.ContextID != "" {
+		owner, err := g.Journal.ContextOwner(ctx, c.record.Agent, c.record.Instance, facts.ContextID)
+		switch {
+		case err == nil && owner != c.record.Caller:
+			return a2a.NewError(a2a.ReasonTaskNotFound, "there is no such context").With("contextId", facts.ContextID)
+		case err != nil && parley.KindOf(err) != parley.NotFound:
+			return err
+		}
+		c.sees.context = facts.ContextID
+		c.sees.changed = err != nil
+	}
+	if len(facts.ReferenceTaskIDs) > 0 {
+		return g.dropForeignReferences(ctx, c)
+	}
+	return nil
+}
+
+// task gives a task of the caller's, or TaskNotFound.
+func (g *Gateway) task(ctx context.Context, c *Call, id string) (*call.Task, error) {
+	task, err := g.Journal.Task(ctx, call.TaskKey{Agent: c.record.Agent, Instance: c.record.Instance, ID: id})
+	switch {
+	case err == nil && task.Principal == c.record.Caller:
+		return task, nil
+	case err == nil, parley.KindOf(err) == parley.NotFound:
+		return nil, a2a.TaskNotFound(id)
+	}
+	return nil, err
+}
+
+// dropForeignReferences leaves only references to the caller's own tasks, so
+// that an agent, which sees one client, mixes no two principals' work.
+func (g *Gateway) dropForeignReferences(ctx context.Context, c *Call) error {
+	named := c.req.Facts.ReferenceTaskIDs
+	if len(named) > maxReferences {
+		return a2a.InvalidParams(a2a.FieldViolation{Field: "message.referenceTaskIds", Description: "names more than 64 tasks; name fewer"})
+	}
+	var mine []string
+	for _, id := range named {
+		switch _, err := g.task(ctx, c, id); {
+		case err == nil:
+			mine = append(mine, id)
+		case a2aReason(err) != a2a.ReasonTaskNotFound:
+			return err
+		}
+	}
+	switch {
+	case len(mine) == len(named):
+		return nil
+	case len(mine) == 0:
+		return c.req.Delete("/message/referenceTaskIds")
+	}
+	raw, err := json.Marshal(mine)
+	if err != nil {
+		return err
+	}
+	return c.req.Set("/message/referenceTaskIds", jsontext.Value(raw))
+}
+
+// note takes over what a result or frame shows of a task. It reports whether
+// the answer contradicts what the call is about.
+func (c *Call) note(f *a2a.Facts, now time.Time) (contradiction bool) {
+	if f.ContextID != "" && c.sees.context == "" {
+		c.sees.context, c.sees.changed = f.ContextID, true
+		if c.record.ContextID == "" {
+			c.record.ContextID = f.ContextID
+		}
+	}
+	if f.TaskID == "" || f.Kind == a2a.KindMessage {
+		return false
+	}
+	if c.sees.key == (call.TaskKey{}) {
+		c.sees.key = call.TaskKey{Agent: c.record.Agent, Instance: c.record.Instance, ID: f.TaskID}
+		c.record.TaskID = f.TaskID
+		c.sees.changed = true
+	}
+	if c.sees.key.ID != f.TaskID {
+		return true
+	}
+	if f.State == "" {
+		c.sees.snapshot, c.sees.changed = nil, true
+		return false
+	}
+	c.sees.state, c.sees.changed = string(f.State), true
+	c.record.TaskState = c.sees.state
+	c.sees.statusAt = now
+	if at := f.StatusTime.Time; !at.IsZero() {
+		c.sees.statusAt = at
+	}
+	return false
+}
+
+// indexed is the index entry for what was seen, nil if no task was.
+func (c *Call) indexed(now time.Time) *call.Task {
+	if c.sees.key == (call.TaskKey{}) || c.sees.state == "" {
+		return nil
+	}
+	began := c.record.ID
+	if !c.turnOf.IsZero() {
+		began = c.turnOf
+	}
+	return &call.Task{
+		Agent: c.sees.key.Agent, Instance: c.sees.key.Instance, ID: c.sees.key.ID,
+		Principal: c.record.Caller, Owner: c.record.CallerOwner,
+		ContextID: c.record.ContextID, State: c.sees.state, StatusAt: c.sees.statusAt,
+		Final: call.Final(c.sees.state), Call: began, UpdatedAt: now, Snapshot: c.sees.snapshot,
+	}
+}

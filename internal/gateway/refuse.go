@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// Causes of an exchange that the mesh itself ended.
+var (
+	errShutdown = errors.New("the mesh is stopping")
+	errCanceled = errors.New("canceled by an operator")
+	errDeadline = errors.New("the call's deadline passed")
+)
+
+// ReasonAgentUnknown answers calls to a name that no agent has.
+const ReasonAgentUnknown a2a.Reason = "AGENT_NOT_FOUND"
+
+// refuse turns what stopped a call into the caller's answer and into how the
+// record ends. Internal causes go to the log, never to the caller.
+func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
+	if e, ok := errors.AsType[*a2a.Error](err); ok {
+		c.ends(parley.Judge(parley.ShapeInvalid).Outcome, string(e.Reason), e.Message)
+		return &a2a.Reply{Err: e}
+	}
+	kind := parley.KindOf(err)
+	e := protocolError(kind, parley.PublicMessage(err))
+	switch kind {
+	case parley.Unauthorized, parley.Exhausted:
+		e.Challenge = identity.Challenge(err)
+		e.RetryAfter = identity.RetryAfter(err)
+	case parley.NotFound:
+		e.Reason, e.RPCCode, e.HTTP, e.Status = ReasonAgentUnknown, -32601, http.StatusNotFound, "NOT_FOUND"
+	case parley.Internal, parley.Unavailable:
+		g.Log.Error("call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
+	}
+	shape := parley.ShapeRefused
+	if kind == parley.NotFound || kind == parley.Invalid {
+		shape = parley.ShapeInvalid
+	}
+	c.ends(parley.Judge(shape).Outcome, kind.String(), parley.PublicMessage(err))
+	return &a2a.Reply{Err: e}
+}
+
+// protocolError is a failure of the mesh as the protocol says it.
+func protocolError(kind parley.Kind, message string) *a2a.Error {
+	reasons := map[parley.Kind]a2a.Reason{
+		parley.Invalid:      a2a.ReasonInvalidParams,
+		parley.NotFound:     a2a.ReasonTaskNotFound,
+		parley.Conflict:     a2a.ReasonInvalidParams,
+		parley.Unauthorized: a2a.ReasonUnauthenticated,
+		parley.Denied:       a2a.ReasonForbidden,
+		parley.Exhausted:    a2a.ReasonRateLimited,
+		parley.Unavailable:  a2a.ReasonUnavailable,
+		parley.Timeout:      a2a.ReasonTimeout,
+		parley.AgentFailed:  a2a.ReasonInvalidAgentResponse,
+		parley.Unsupported:  a2a.ReasonUnsupportedOperation,
+	}
+	reason, ok := reasons[kind]
+	if !ok {
+		reason = a2a.ReasonInternal
+	}
+	return a2a.NewError(reason, "%s", message)
+}
+
+// ends notes how the call ended; the first note counts.
+func (c *Call) ends(o parley.Outcome, reason, detail string) {
+	if c.record.Outcome == parley.OutcomeOpen {
+		c.record.Outcome, c.record.Reason, c.record.Detail = o, reason, detail
+	}
+}
+
+// a2aReason is the protocol's reason for err, empty where it has none.
+func a2aReason(err error) a2a.Reason {
+	if e, ok := errors.AsType[*a2a.Error](err); ok {
+		return e.Reason
+	}
+	return ""
+}
+
+// judgeError sorts an error that the agent reported.
+func judgeError(e *a2a.Error) parley.Verdict {
+	switch {
+	case e.Reason.InA2A():
+		return parley.Judge(parley.Shape(e.Reason))
+	case e.Bare:
+		return parley.JudgeHTTP(e.HTTP)
+	}
+	return parley.JudgeRPC(e.RPCCode)
+}
+
+// gone tells why ctx ended an exchange: the mesh's own reasons first.
+func gone(ctx context.Context) (parley.Shape, bool) {
+	switch cause := context.Cause(ctx); {
+	case cause == nil:
+		return "", false
+	case errors.Is(cause, errShutdown):
+		return parley.ShapeStopped, true
+	case errors.Is(cause, errCanceled):
+		return parley.ShapeCanceled, true
+	case errors.Is(cause, context.Canceled):
+		return parley.ShapeCallerGone, true
+	}
+	return parley.ShapeDeadline, true
+}

@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mesh/parley/internal/call"
+)
+
+func TestWatcherLooksEverMoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var looks []time.Duration
+		w := newWatcher(WatchOptions{First: time.Second, Max: 5 * time.Second}, time.Now, func(context.Context, call.TaskKey) bool {
+			looks = append(looks, time.Since(start))
+			return len(looks) == 5
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		finished := make(chan struct{})
+		go func() { w.run(ctx); close(finished) }()
+		w.add(call.TaskKey{Agent: "a", ID: "t"})
+		w.add(call.TaskKey{Agent: "a", ID: "t"})
+		time.Sleep(time.Hour) // virtual
+		cancel()
+		<-finished
+		want := []time.Duration{time.Second, 3 * time.Second, 7 * time.Second, 12 * time.Second, 17 * time.Second}
+		if diff := cmp.Diff(want, looks); diff != "" {
+			t.Errorf("looks (-want +got):\n%s", diff)
+		}
+		if w.size() != 0 {
+			t.Errorf("%d tasks still watched", w.size())
+		}
+	})
+}
+
+func TestAWatchRenewedDuringItsLastLookGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := call.TaskKey{Agent: "a", ID: "t"}
+		looks := 0
+		var w *watcher
+		w = newWatcher(WatchOptions{}, time.Now, func(context.Context, call.TaskKey) bool {
+			looks++
+			if looks == 1 {
+				w.add(key) // a follow-up turn arrives while the look is under way
+			}
+			return true
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		finished := make(chan struct{})
+		go func() { w.run(ctx); close(finished) }()
+		w.add(key)
+		time.Sleep(time.Hour) // virtual
+		cancel()
+		<-finished
+		if looks != 2 {
+			t.Errorf("%d looks, want 2: the follow-up turn was forgotten", looks)
+		}
+	})
+}
+
+func TestSlowLooksDoNotHoldUpOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var quick time.Duration
+		start := time.Now()
+		w := newWatcher(WatchOptions{Concurrency: 2, Timeout: time.Minute}, time.Now, func(ctx context.Context, key call.TaskKey) bool {
+			if key.ID == "slow" {
+				<-ctx.Done()
+				return true
+			}
+			quick = time.Since(start)
+			return true
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		finished := make(chan struct{})
+		go func() { w.run(ctx); close(finished) }()
+		w.add(call.TaskKey{ID: "slow"})
+		w.add(call.TaskKey{ID: "quick"})
+		time.Sleep(time.Hour) // virtual
+		cancel()
+		<-finished
+		if quick != time.Second {
+			t.Errorf("the quick task was looked at after %v, want 1s", quick)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package identity
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// Agents tells what identity needs to know of agents: where one is at home,
+// and which ones an owner answers for. The registry has the agents.
+type Agents interface {
+	// AgentHome gives an agent's owner and environment, or a parley.NotFound
+	// error.
+	AgentHome(ctx context.Context, name parley.AgentName) (parley.OwnerName, parley.Environment, error)
+	// AgentsOf gives at most limit names of the owner's agents.
+	AgentsOf(ctx context.Context, owner parley.OwnerName, limit int) ([]parley.AgentName, error)
+}
+
+// Options are what a Directory can do without. The zero value works.
+type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Log gets one line per summary of failures; nil means none.
+	Log *slog.Logger
+	// Sink keeps the summaries; nil means that only the log has them.
+	Sink Sink
+	// Environment is the mesh's own, and that of the local socket's principal;
+	// empty means parley.Dev.
+	Environment parley.Environment
+	// CachedKeys bounds the cache of verified keys; 0 means 4,096.
+	CachedKeys int
+	// FailuresPerMinute and FailureBurst limit failed attempts per remote
+	// address, over time and at once; 0 means 60 and 20.
+	FailuresPerMinute int
+	FailureBurst      int
+	// Addresses bounds the table of remote addresses; 0 means 8,192. Addresses
+	// over it share one bucket.
+	Addresses int
+	// SummaryEvery is how often Run tells of failures; 0 means a minute.
+	SummaryEvery time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Environment == "" {
+		o.Environment = parley.Dev
+	}
+	if o.CachedKeys <= 0 {
+		o.CachedKeys = 4096
+	}
+	if o.FailuresPerMinute <= 0 {
+		o.FailuresPerMinute = 60
+	}
+	if o.FailureBurst <= 0 {
+		o.FailureBurst = 20
+	}
+	if o.Addresses <= 0 {
+		o.Addresses = 8192
+	}
+	if o.SummaryEvery <= 0 {
+		o.SummaryEvery = time.Minute
+	}
+	return o
+}
+
+// Directory knows owners, principals and keys: it identifies callers and
+// manages who there is. Its methods are safe for concurrent use.
+type Directory struct {
+	store    Store
+	agents   Agents
+	opts     Options
+	local    *Caller
+	cache    keyCache
+	failures failures
+}
+
+// NewDirectory makes a directory over a store. Nothing is read or written yet:
+// see Bootstrap and Run.
+func NewDirectory(store Store, agents Agents, opts Options) *Directory {
+	opts = opts.withDefaults()
+	return &Directory{
+		store: store, agents: agents, opts: opts,
+		local: &Caller{Principal: Principal{
+			Name: parley.LocalAdmin, Owner: parley.DefaultOwner, Environment: opts.Environment,
+			Roles: []parley.Role{parley.RoleAdmin}, Description: "whoever may open the mesh's own socket",
+		}},
+		cache:    keyCache{limit: opts.CachedKeys},
+		failures: newFailures(opts),
+	}
+}
+
+// Credential is what came with a request, before anything of it is believed.
+type Credential struct {
+	Authorization string // the header of that name
+	XAPIKey       string // the header X-API-Key
+	RemoteAddr    string // "ip:port" as the connection has it
+	// LocalSocket is set where the connection came through the mesh's own
+	// Unix socket, which only the mesh's user can open.
+	LocalSocket bool
+}
+
+// Empty reports whether nothing was presented.
+func (c Credential) Empty() bool { return c.Authorization == "" && c.XAPIKey == "" }
+
+// Identify says who presents c. A key wins over the socket it came through, so
+// that whoever owns the machine can act as somebody else.
+//
+// Errors: parley.Unauthorized (see Challenge), parley.Exhausted (see
+// RetryAfter), or what the store ran into. The Caller is shared and must not be
+// changed.
+func (d *Directory) Identify(ctx context.Context, c Credential) (*Caller, error) {
+	if c.Empty() {
+		if c.LocalSocket {
+			return d.local, nil
+		}
+		return nil, d.refuse(c, ReasonNone)
+	}
+	text, reason := presented(c)
+	if reason != "" {
+		return nil, d.refuse(c, reason)
+	}
+	id, ok := keyID(text)
+	if !ok {
+		return nil, d.refuse(c, ReasonMalformed)
+	}
+	hash := hashKey(text)
+	now := d.opts.Now()
+	if caller := d.cache.get(hash, now); caller != nil {
+		return caller, nil
+	}
+	return d.verify(ctx, c, id, hash, now)
+}
+
+// presented is the key text inside c.
+func presented(c Credential) (text string, _ Reason) {
+	if c.Authorization == "" {
+		return strings.TrimSpace(c.XAPIKey), ""
+	}
+	scheme, text, ok := strings.Cut(c.Authorization, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", ReasonScheme
+	}
+	return strings.TrimSpace(text), ""
+}
+
+// verify asks the store. An address with too many failures behind it is
+// refused before that, so that guessing costs the mesh next to nothing; callers
+// in the cache are not touched by what others at their address do.
+func (d *Directory) verify(ctx context.Context, c Credential, id string, hash [32]byte, now time.Time) (*Caller, error) {
+	if wait := d.failures.wait(c.RemoteAddr, now); wait > 0 {
+		d.failures.count(ReasonLimited)
+		return nil, refused(&Refusal{Reason: ReasonLimited, RetryAfter: wait})
+	}
+	// The generation is read before the store: a change that commits after
+	// this line makes what is put into the cache below worthless.
+	gen := d.cache.generation()
+	key, principal, err := d.store.KeyByID(ctx, id)
+	if parley.KindOf(err) == parley.NotFound && err != nil {
+		return nil, d.refuse(c, ReasonUnknownKey)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reason := key.refuse(hash, now); reason != "" {
+		return nil, d.refuse(c, reason)
+	}
+	caller := &Caller{Principal: *principal, KeyID: key.ID}
+	d.cache.put(hash, cachedKey{caller: caller, expires: key.ExpiresAt, generation: gen})
+	return caller, nil
+}
+
+// refuse counts a failure and makes its error. A missing credential takes
+// nothing from the address's allowance: stock clients ask first and
+// authenticate after the challenge, and it costs no look-up.
+func (d *Directory) refuse(c Credential, reason Reason) error {
+	d.failures.count(reason)
+	if reason != ReasonNone {
+		if wait := d.failures.charge(c.RemoteAddr, d.opts.Now()); wait > 0 {
+			return refused(&Refusal{Reason: ReasonLimited, RetryAfter: wait})
+		}
+	}
+	return refused(&Refusal{Reason: reason})
+}
+
+// Invalidate forgets every verified key. Writes through this directory do it
+// themselves; whoever follows the events of other processes calls it for
+// theirs.
+func (d *Directory) Invalidate() { d.cache.invalidate() }
+
+// AnonymousCaller is the caller without a credential, for agents that the
+// configuration opens to such.
+func AnonymousCaller(env parley.Environment) *Caller {
+	return &Caller{Principal: Principal{Name: parley.Anonymous, Environment: env}}
+}

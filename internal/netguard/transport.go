@@ -1,0 +1,163 @@
+package netguard
+
+import (
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Defaults of TransportOptions.
+const (
+	DefaultIdlePerAgent = 256
+	DefaultIdleTimeout  = 90 * time.Second
+	DefaultHeaderBytes  = 64 << 10
+	handshakeTimeout    = 10 * time.Second
+
+	// A connection over HTTP/2 that has carried nothing for pingAfter is asked
+	// for a sign of life, and dropped without one in pingTimeout. Streams of
+	// slow agents are silent for long, and a vanished peer must not hold them
+	// forever.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 15 * time.Second
+)
+
+// TransportOptions tunes the connections to agents. The zero value works.
+type TransportOptions struct {
+	IdlePerAgent int           // idle connections kept to one agent; zero: DefaultIdlePerAgent
+	IdleTimeout  time.Duration // how long they are kept; zero: DefaultIdleTimeout
+	HeaderBytes  int64         // largest response header block; zero: DefaultHeaderBytes
+	TLS          *tls.Config   // roots and client certificates; nil: the system's roots
+}
+
+// Transport is the connection pool towards one agent, over HTTP/1.1 and, for
+// https, HTTP/2. It adds no header, no proxy and no time limit of its own but
+// for connecting: a request runs until its context ends. Requests to public
+// addresses must be https; any other target than Guard allows fails with a
+// *RefusedError in the error's chain.
+type Transport struct {
+	plain, secure *http.Transport
+}
+
+func agentPurpose(scheme string) purpose {
+	return purpose{scheme: scheme, clientName: "calls"}
+}
+
+// AgentTransport returns a new pool. Callers keep one per agent (see
+// Transports): sharing one would let an agent that answers for several hosts
+// receive requests meant for another.
+func (g *Guard) AgentTransport(opts TransportOptions) *Transport {
+	return &Transport{
+		plain:  g.agentTransport("http", opts),
+		secure: g.agentTransport("https", opts),
+	}
+}
+
+func (g *Guard) agentTransport(scheme string, opts TransportOptions) *http.Transport {
+	idle := orDefault(opts.IdlePerAgent, DefaultIdlePerAgent)
+	return &http.Transport{
+		Proxy:                  nil, // see the package comment
+		DialContext:            g.dial(agentPurpose(scheme)),
+		TLSClientConfig:        tlsConfig(opts.TLS),
+		TLSHandshakeTimeout:    handshakeTimeout,
+		MaxIdleConns:           idle,
+		MaxIdleConnsPerHost:    idle,
+		IdleConnTimeout:        orDefault(opts.IdleTimeout, DefaultIdleTimeout),
+		MaxResponseHeaderBytes: orDefault(opts.HeaderBytes, DefaultHeaderBytes),
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+	}
+}
+
+// orDefault is value, or def if value is zero.
+func orDefault[T int | int64 | time.Duration](value, def T) T {
+	if value == 0 {
+		return def
+	}
+	return value
+}
+
+// tlsConfig returns base, or the default, with old protocol versions off.
+func tlsConfig(base *tls.Config) *tls.Config {
+	if base == nil {
+		base = &tls.Config{}
+	}
+	config := base.Clone()
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	return config
+}
+
+// RoundTrip sends one request; see http.RoundTripper. ReasonOf sorts its errors.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.URL.Scheme {
+	case "https":
+		return t.secure.RoundTrip(req)
+	case "http":
+		return t.plain.RoundTrip(req)
+	}
+	if req.Body != nil {
+		_ = req.Body.Close() // RoundTrip owes this; nothing was read from it
+	}
+	return nil, errors.New("netguard: the scheme of an agent's URL is " + req.URL.Scheme + ": use https")
+}
+
+// CloseIdleConnections drops connections that carry no request.
+func (t *Transport) CloseIdleConnections() {
+	t.plain.CloseIdleConnections()
+	t.secure.CloseIdleConnections()
+}
+
+// Transports holds one Transport per agent, made when first asked for.
+type Transports struct {
+	guard *Guard
+	opts  TransportOptions
+
+	mu sync.RWMutex
+	by map[string]*Transport
+}
+
+// Transports returns an empty set whose pools are made with opts.
+func (g *Guard) Transports(opts TransportOptions) *Transports {
+	return &Transports{guard: g, opts: opts, by: map[string]*Transport{}}
+}
+
+// For returns the pool of an agent, always the same until Forget.
+func (t *Transports) For(agent string) *Transport {
+	t.mu.RLock()
+	pool := t.by[agent]
+	t.mu.RUnlock()
+	if pool != nil {
+		return pool
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if pool = t.by[agent]; pool == nil {
+		pool = t.guard.AgentTransport(t.opts)
+		t.by[agent] = pool
+	}
+	return pool
+}
+
+// Forget drops an agent's pool. Requests under way finish.
+func (t *Transports) Forget(agent string) {
+	t.mu.Lock()
+	pool := t.by[agent]
+	delete(t.by, agent)
+	t.mu.Unlock()
+	if pool != nil {
+		pool.CloseIdleConnections()
+	}
+}
+
+// Close drops all pools. Requests under way finish.
+func (t *Transports) Close() {
+	t.mu.Lock()
+	pools := t.by
+	t.by = map[string]*Transport{}
+	t.mu.Unlock()
+	for _, pool := range pools {
+		pool.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+)
+
+const notProbed = "not probed: the card names too many interfaces"
+
+// probe asks every usable interface which binding answers there, and chooses
+// the first proven one in the card's order. An interface whose address is not
+// permitted is a warning as long as another one is left.
+func (l *look) probe(ctx context.Context) error {
+	all := l.found.Interfaces
+	findings := make([]finding, len(all))
+	var g errgroup.Group
+	g.SetLimit(probesAtOnce)
+	probes := 0
+	for n := range all {
+		switch {
+		case !spoken(all[n]):
+			all[n].Probe = registry.ProbeNotSpoken
+		case probes == maxProbes:
+			all[n].Probe = notProbed
+		default:
+			probes++
+			g.Go(func() error {
+				findings[n] = l.probeOne(ctx, &all[n])
+				return nil
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	refused := 0
+	for _, f := range findings {
+		if f.refused {
+			refused++
+		}
+	}
+	l.report(findings, refused == probes)
+	if refused == probes {
+		return l.nonePermitted(findings)
+	}
+	l.found.Use = slices.IndexFunc(all, func(i registry.Interface) bool { return i.Probe == registry.ProbeOK })
+	return nil
+}
+
+// spoken tells whether calls to the interface are possible at all.
+func spoken(i registry.Interface) bool {
+	alone := a2a.AgentCard{SupportedInterfaces: []a2a.AgentInterface{
+		{URL: i.URL, ProtocolBinding: a2a.Binding(i.Binding), ProtocolVersion: a2a.Version(i.Version)},
+	}}
+	_, ok := alone.SelectInterface(a2a.V10)
+	return ok
+}
+
+// probeOne probes one interface: in the binding of its label and, where
+// something else answers, in the other one.
+func (l *look) probeOne(ctx context.Context, i *registry.Interface) finding {
+	label, other := a2a.JSONRPC, a2a.HTTPJSON
+	if a2a.Binding(i.Binding) == other {
+		label, other = other, label
+	}
+	f := l.bind(ctx, *i, label)
+	i.Probe = f.result
+	if f.proven() || f.result == registry.ProbeUnauthorized || !f.heard {
+		return f
+	}
+	if g := l.bind(ctx, *i, other); g.proven() && g.sure {
+		i.Probe, i.Behaves = registry.ProbeOK, string(other)
+		g.odd = fmt.Sprintf("is labelled %s, but %s answers there, which is used", label, other)
+		return g
+	}
+	return f
+}
+
+// report tells what the probes found.
+func (l *look) report(findings []finding, nonePermitted bool) {
+	home, _ := registry.OriginOf(l.found.CardURL) // an address that was fetched has one
+	for n, i := range l.found.Interfaces {
+		path := fmt.Sprintf("supportedInterfaces[%d]", n)
+		if origin, err := registry.OriginOf(i.URL); err == nil && origin != home {
+			l.problem(registry.Note, path, "is at another origin than the card: "+origin, "")
+		}
+		switch {
+		case findings[n].odd != "":
+			l.problem(registry.Warning, path, findings[n].odd, "")
+		case i.Probe == registry.ProbeOK, i.Probe == registry.ProbeNotSpoken: // the latter the card's check has told
+		case i.Probe == registry.ProbeUnauthorized:
+			l.problem(registry.Warning, path, l.unauthorized(i), cmp.Or(l.auth, registry.AuthCommand(l.request.Agent, registry.Credential{Kind: registry.Bearer})))
+		case findings[n].refused && nonePermitted:
+			l.problem(registry.Refusal, path, i.Probe, "")
+		default:
+			l.problem(registry.Warning, path, i.Probe, "")
+		}
+	}
+}
+
+// unauthorized tells whether the credential was refused or not even shown.
+func (l *look) unauthorized(i registry.Interface) string {
+	switch c := l.request.Credential; {
+	case c == nil:
+		return "wants credentials"
+	case !c.For(i.URL):
+		return "wants credentials, and those at hand are for " + c.Origin + " only"
+	}
+	return "refuses the credentials it was shown"
+}
+
+// nonePermitted is the error of a card whose every usable interface is at an
+// address the mesh may not connect to.
+func (l *look) nonePermitted(findings []finding) error {
+	var fields []parley.Field
+	for n, f := range findings {
+		if f.refused {
+			fields = append(fields, parley.Field{Path: fmt.Sprintf("supportedInterfaces[%d].url", n), Problem: f.result})
+		}
+	}
+	return l.fail(parley.Invalid, "the mesh may not connect to any interface of this card", fields...)
+}

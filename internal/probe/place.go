@@ -1,0 +1,92 @@
+package probe
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/parley-mesh/parley/internal/netguard"
+)
+
+// Where cards live below a base address: by A2A 1.0 (section 8.2), and where
+// versions before 0.3 put them. The old place is asked only to tell whoever
+// registers such an agent what it is.
+const (
+	wellKnown    = "/.well-known/agent-card.json"
+	oldWellKnown = "/.well-known/agent.json"
+)
+
+// place is one address at which a card may be.
+type place struct {
+	url *url.URL
+	// old marks the place of cards that the mesh does not speak.
+	old bool
+	// lastResort marks plain http for a bare host: asked only where https did
+	// not answer at all.
+	lastResort bool
+}
+
+// places lists where the card of the agent at address may be, most likely
+// first. The address is a URL or a bare host; exact asks for the card at
+// address only.
+func places(address string, exact bool) ([]place, error) {
+	if strings.Contains(address, "://") {
+		u, err := netguard.ParseURL(address)
+		if err != nil {
+			return nil, err
+		}
+		if exact {
+			return []place{{url: u}}, nil
+		}
+		return below(u, true, false), nil
+	}
+	secure, err := netguard.ParseURL("https://" + address)
+	if err != nil {
+		return nil, err
+	}
+	plain := *secure
+	plain.Scheme = "http"
+	return append(below(secure, false, false), below(&plain, false, true)...), nil
+}
+
+// below lists the places for one base address: as given, its own well-known
+// place, the host's well-known place, and the old ones of both.
+func below(u *url.URL, asGiven, lastResort bool) []place {
+	base := strings.TrimRight(u.EscapedPath(), "/")
+	named := false
+	for _, place := range []string{wellKnown, oldWellKnown} {
+		if trimmed, ok := strings.CutSuffix(base, place); ok {
+			base, named = trimmed, true
+		}
+	}
+	var list []place
+	add := func(u *url.URL, old bool) {
+		for _, p := range list {
+			if p.url.String() == u.String() {
+				return
+			}
+		}
+		list = append(list, place{url: u, old: old, lastResort: lastResort})
+	}
+	if asGiven || named {
+		add(u, strings.HasSuffix(u.Path, oldWellKnown))
+	}
+	for _, name := range []string{wellKnown, oldWellKnown} {
+		for _, prefix := range []string{base, ""} {
+			if at, err := atPath(url.URL{Scheme: u.Scheme, Host: u.Host}, prefix+name); err == nil { // prefix is a path that was parsed before
+				add(at, name == oldWellKnown)
+			}
+		}
+	}
+	return list
+}
+
+// atPath is u with an escaped path. The path is set, not resolved as a reference
+// is: an escaped slash stays one, and "//host" leads to no other host.
+func atPath(u url.URL, escaped string) (*url.URL, error) {
+	path, err := url.PathUnescape(escaped)
+	if err != nil {
+		return nil, err
+	}
+	u.Path, u.RawPath = path, escaped
+	return &u, nil
+}

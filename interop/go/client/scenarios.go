@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+)
+
+// unknownTask is an id no agent has given out.
+const unknownTask = a2a.TaskID("00000000-0000-4000-8000-000000000000")
+
+// unknownExtension stands for an extension neither side has heard of.
+const unknownExtension = "https://extensions.invalid/unknown/v1"
+
+var scenarioNames = []string{"send", "stream", "get", "list", "cancel", "subscribe", "input", "errors", "headers"}
+
+type scenario func(context.Context, *a2aclient.Client, *recorder)
+
+var scenarios = map[string]scenario{
+	"send":      send,
+	"stream":    stream,
+	"get":       get,
+	"list":      list,
+	"cancel":    cancel,
+	"subscribe": subscribe,
+	"input":     input,
+	"errors":    failures,
+	"headers":   headers,
+}
+
+func say(words string) *a2a.SendMessageRequest {
+	return &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(words))}
+}
+
+// sayOn is a further message on a task.
+func sayOn(task a2a.TaskInfo, words string) *a2a.SendMessageRequest {
+	return &a2a.SendMessageRequest{Message: a2a.NewMessageForTask(a2a.MessageRoleUser, task, a2a.NewTextPart(words))}
+}
+
+// decorated carries metadata and an extension that nobody on the way knows.
+func decorated(words string) *a2a.SendMessageRequest {
+	request := say(words)
+	request.Message.Extensions = []string{unknownExtension}
+	request.Message.Metadata = map[string]any{
+		unknownExtension: map[string]any{"Level": 3, "tags": []any{"a", "b"}, "nested": map[string]any{"x_y": true}},
+	}
+	request.Metadata = map[string]any{"reference": "order-1"}
+	return request
+}
+
+// sayOne is the scenario of a single message.
+func sayOne(words string, streamed bool) scenario {
+	return func(ctx context.Context, c *a2aclient.Client, r *recorder) {
+		if streamed {
+			r.stream("say", c.SendStreamingMessage(ctx, say(words)), nil)
+			return
+		}
+		result, err := c.SendMessage(ctx, say(words))
+		r.answer("say", result, err)
+	}
+}
+
+func send(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	data := say("data")
+	data.Message.Parts = append(data.Message.Parts,
+		a2a.NewDataPart(map[string]any{"a": []any{1, 2.5, nil, "ü"}, "empty": map[string]any{}}))
+	for _, request := range []*a2a.SendMessageRequest{
+		decorated("echo hello ünï"), decorated("task tea"), data, say(`data {"n":1}`), say("fail no milk"), say("reject no tea"),
+	} {
+		result, err := c.SendMessage(ctx, request)
+		r.answer("send", result, err)
+	}
+}
+
+func stream(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	for _, request := range []*a2a.SendMessageRequest{decorated("task tea"), say("slow 40 coffee"), decorated("echo hello"), say("fail no milk")} {
+		r.stream("stream", c.SendStreamingMessage(ctx, request), nil)
+	}
+}
+
+func get(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	result, err := c.SendMessage(ctx, say("task tea"))
+	r.answer("send", result, err)
+	id := taskOf(result).TaskID
+	none, one := 0, 1
+	for _, length := range []*int{nil, &none, &one} {
+		task, err := c.GetTask(ctx, &a2a.GetTaskRequest{ID: id, HistoryLength: length})
+		r.answer("get", task, err)
+	}
+}
+
+func list(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	first, err := c.SendMessage(ctx, say("task first"))
+	r.answer("send", first, err)
+	again := say("task second")
+	again.Message.ContextID = taskOf(first).ContextID
+	second, err := c.SendMessage(ctx, again)
+	r.answer("send", second, err)
+
+	query := a2a.ListTasksRequest{ContextID: again.Message.ContextID, PageSize: 1}
+	for range 3 { // one more than there are pages, should an agent never end them
+		page, err := c.ListTasks(ctx, &query)
+		r.answer("list", page, err)
+		if err != nil || page.NextPageToken == "" {
+			break
+		}
+		query.PageToken = page.NextPageToken
+	}
+	whole, err := c.ListTasks(ctx, &a2a.ListTasksRequest{
+		ContextID: again.Message.ContextID, Status: a2a.TaskStateCompleted, IncludeArtifacts: true,
+	})
+	r.answer("list", whole, err)
+	empty, err := c.ListTasks(ctx, &a2a.ListTasksRequest{ContextID: again.Message.ContextID, Status: a2a.TaskStateFailed})
+	r.answer("list", empty, err)
+}
+
+func cancel(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	request := say("slow 60000 long")
+	request.Config = &a2a.SendMessageConfig{ReturnImmediately: true}
+	result, err := c.SendMessage(ctx, request)
+	r.accepted("send", result, err)
+	id := taskOf(result).TaskID
+	awaitWorking(ctx, c, id)
+	task, err := c.CancelTask(ctx, &a2a.CancelTaskRequest{ID: id})
+	r.answer("cancel", task, err)
+	task, err = c.GetTask(ctx, &a2a.GetTaskRequest{ID: id})
+	r.answer("get", task, err)
+}
+
+// subscribe leaves its first stream while the task works, comes back by a
+// subscription, and ends the task from outside once that has begun.
+func subscribe(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	var task a2a.TaskInfo
+	r.stream("stream", c.SendStreamingMessage(ctx, say("slow 60000 long")), func(e a2a.Event) bool {
+		task = e.TaskInfo()
+		update, ok := e.(*a2a.TaskStatusUpdateEvent)
+		return !ok || update.Status.State != a2a.TaskStateWorking
+	})
+	var canceled *a2a.Task
+	var err error
+	r.stream("subscribe", c.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: task.TaskID}), func(a2a.Event) bool {
+		if canceled == nil && err == nil {
+			canceled, err = c.CancelTask(ctx, &a2a.CancelTaskRequest{ID: task.TaskID})
+		}
+		return true
+	})
+	r.answer("cancel", canceled, err)
+}
+
+func input(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	result, err := c.SendMessage(ctx, say("ask which tea?"))
+	r.answer("send", result, err)
+	result, err = c.SendMessage(ctx, sayOn(taskOf(result), "oolong"))
+	r.answer("send", result, err)
+
+	var task a2a.TaskInfo
+	r.stream("stream", c.SendStreamingMessage(ctx, say("ask which cup?")), func(e a2a.Event) bool {
+		task = e.TaskInfo()
+		return true
+	})
+	r.stream("stream", c.SendStreamingMessage(ctx, sayOn(task, "blue")), nil)
+}
+
+func failures(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	got, err := c.GetTask(ctx, &a2a.GetTaskRequest{ID: unknownTask})
+	r.answer("get unknown", got, err)
+	got, err = c.CancelTask(ctx, &a2a.CancelTaskRequest{ID: unknownTask})
+	r.answer("cancel unknown", got, err)
+	r.stream("subscribe unknown", c.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: unknownTask}), nil)
+	sent, err := c.SendMessage(ctx, sayOn(a2a.TaskInfo{TaskID: unknownTask}, "echo hello"))
+	r.answer("send to unknown", sent, err)
+
+	done, err := c.SendMessage(ctx, say("task tea"))
+	r.answer("send", done, err)
+	task := taskOf(done)
+	got, err = c.CancelTask(ctx, &a2a.CancelTaskRequest{ID: task.TaskID})
+	r.answer("cancel finished", got, err)
+	r.stream("subscribe finished", c.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: task.TaskID}), nil)
+	sent, err = c.SendMessage(ctx, sayOn(task, "more"))
+	r.answer("send to finished", sent, err)
+	_, err = c.CreateTaskPushConfig(ctx, &a2a.PushConfig{TaskID: task.TaskID, URL: "https://receiver.invalid/"})
+	r.answer("push config", nil, err)
+}
+
+func headers(ctx context.Context, c *a2aclient.Client, r *recorder) {
+	ctx = a2aclient.AttachServiceParams(ctx, a2aclient.ServiceParams{a2a.SvcParamExtensions: {unknownExtension}})
+	result, err := c.SendMessage(ctx, say("headers"))
+	r.answer("send", result, err)
+}
+
+// taskOf names the task of a result, or nothing when there is none.
+func taskOf(result a2a.SendMessageResult) a2a.TaskInfo {
+	if task, ok := result.(*a2a.Task); ok {
+		return task.TaskInfo()
+	}
+	return a2a.TaskInfo{}
+}
+
+// pollInterval is the pause between two looks at a task.
+const pollInterval = 20 * time.Millisecond
+
+// awaitWorking polls until the agent has taken the task up. Nothing of it is
+// recorded: how often it must ask depends on the moment.
+func awaitWorking(ctx context.Context, c *a2aclient.Client, id a2a.TaskID) {
+	for ctx.Err() == nil {
+		task, err := c.GetTask(ctx, &a2a.GetTaskRequest{ID: id})
+		if err != nil || task.Status.State != a2a.TaskStateSubmitted {
+			return
+		}
+		time.Sleep(pollInterval)
+	}
+}

@@ -1,0 +1,215 @@
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Everything that this package knows of Parley's surface stands in this file.
+
+// readyPoll is the pause between two looks for the ready file.
+const readyPoll = 20 * time.Millisecond
+
+// Mesh is a running Parley with a data directory of its own.
+type Mesh struct {
+	URL string // of the edge, with a trailing slash
+
+	binary  string
+	data    string
+	process *process
+}
+
+// BuildParley builds the binary and returns its path.
+func (p *Peers) BuildParley(ctx context.Context) (string, error) {
+	binary := filepath.Join(p.bin, "parley")
+	return binary, command(ctx, p.root, "go", "build", "-o", binary, "./cmd/parley")
+}
+
+// StartMesh starts Parley on free ports with its data below dir and returns
+// when it serves.
+func StartMesh(ctx context.Context, binary, dir string) (*Mesh, error) {
+	ready := filepath.Join(dir, "ready.json")
+	m := &Mesh{binary: binary, data: filepath.Join(dir, "data")}
+	var err error
+	m.process, err = launch(ctx, "parley", nil, binary, "serve", "--data", m.data,
+		"--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready)
+	if err != nil {
+		return nil, err
+	}
+	if m.URL, err = m.await(ctx, ready); err != nil {
+		return nil, errors.Join(err, m.Stop())
+	}
+	return m, nil
+}
+
+// await waits for the ready file and returns the address of the edge.
+func (m *Mesh) await(ctx context.Context, file string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			return edge(text)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("start parley: %w", err)
+		}
+		select {
+		case <-m.process.ended:
+			return "", fmt.Errorf("start parley: it ended: %w%s", m.process.err, m.process.said())
+		case <-ctx.Done():
+			return "", fmt.Errorf("start parley: no ready file: %w%s", ctx.Err(), m.process.said())
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+// edge reads the edge's address from the ready file, with or without a scheme.
+func edge(text []byte) (string, error) {
+	var ready struct {
+		Listen string `json:"listen"`
+	}
+	if err := json.Unmarshal(text, &ready); err != nil {
+		return "", fmt.Errorf("parley's ready file: %w", err)
+	}
+	if ready.Listen == "" {
+		return "", fmt.Errorf("parley's ready file: no \"listen\" in %s", text)
+	}
+	address := strings.TrimSuffix(ready.Listen, "/") + "/"
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return address, nil
+}
+
+// Stop ends Parley. It is an error if it does not end cleanly.
+func (m *Mesh) Stop() error { return m.process.stop() }
+
+// Agent is the address of an agent at the mesh, with a trailing slash.
+func (m *Mesh) Agent(name string) string { return m.URL + "agents/" + name + "/" }
+
+// AddAgent registers the agent at url under name.
+func (m *Mesh) AddAgent(ctx context.Context, name, url string) error {
+	_, err := m.run(ctx, nil, "agent", "add", name, url, "--output", "json")
+	return err
+}
+
+// GiveToken stores the bearer token that the agent asks of its callers.
+func (m *Mesh) GiveToken(ctx context.Context, name, token string) error {
+	_, err := m.run(ctx, strings.NewReader(token), "agent", "auth", name, "--bearer-file", "-")
+	return err
+}
+
+// NewCaller makes a principal of that name and a key for it, and returns the
+// key.
+func (m *Mesh) NewCaller(ctx context.Context, name string) (string, error) {
+	if _, err := m.run(ctx, nil, "principal", "create", name, "--output", "json"); err != nil {
+		return "", err
+	}
+	return m.newKey(ctx, name)
+}
+
+// StartCaller starts an agent that can itself call others through the mesh: it
+// is registered, gets a key of its own, and starts with it. An agent must be
+// there to be registered, and registered to get a key, so it starts twice, at
+// the same address.
+func (m *Mesh) StartCaller(ctx context.Context, peers *Peers, sdk SDK, name string) (*Agent, error) {
+	first, err := peers.StartAgent(ctx, sdk, AgentOptions{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.AddAgent(ctx, name, first.URL); err != nil {
+		return nil, errors.Join(err, first.Stop())
+	}
+	key, err := m.newKey(ctx, "agent:"+name)
+	if err := errors.Join(err, first.Stop()); err != nil {
+		return nil, err
+	}
+	port, err := portOf(first.URL)
+	if err != nil {
+		return nil, err
+	}
+	return peers.StartAgent(ctx, sdk, AgentOptions{Name: name, Port: port, Env: []string{"PARLEY_URL=" + m.URL, "PARLEY_KEY=" + key}})
+}
+
+func portOf(address string) (int, error) {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(parsed.Port())
+}
+
+func (m *Mesh) newKey(ctx context.Context, holder string) (string, error) {
+	out, err := m.run(ctx, nil, "key", "create", "--for", holder, "--output", "json")
+	if err != nil {
+		return "", err
+	}
+	var created struct {
+		Key string `json:"key"`
+	}
+	if err := json.Unmarshal(out, &created); err != nil {
+		return "", fmt.Errorf("parley key create: %w", err)
+	}
+	if created.Key == "" {
+		return "", errors.New("parley key create: its JSON has no member \"key\"")
+	}
+	return created.Key, nil
+}
+
+// Call is what the demo and the tests want to know of a recorded call. Outcome
+// is empty while the call is open.
+type Call struct {
+	ID      string  `json:"id"`
+	Parent  string  `json:"parent"`
+	Caller  string  `json:"caller"`
+	Agent   string  `json:"agent"`
+	Method  string  `json:"method"`
+	Binding string  `json:"binding"`  // the caller's
+	Upward  string  `json:"upstream"` // the agent's
+	Outcome string  `json:"outcome"`
+	TotalMS float64 `json:"totalMs"`
+}
+
+// Calls lists the recorded calls, oldest first.
+func (m *Mesh) Calls(ctx context.Context) ([]Call, error) {
+	out, err := m.run(ctx, nil, "calls", "list", "--output", "json")
+	if err != nil {
+		return nil, err
+	}
+	var calls []Call
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for decoder.More() {
+		var c Call
+		if err := decoder.Decode(&c); err != nil {
+			return nil, fmt.Errorf("parley calls list: %w", err)
+		}
+		calls = append(calls, c)
+	}
+	return calls, nil
+}
+
+// run calls one verb of the command line and returns what it printed.
+func (m *Mesh) run(ctx context.Context, stdin *strings.Reader, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, m.binary, append(args, "--data", m.data)...)
+	cmd.Env = environment(nil)
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
+	var stderr tail
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("parley %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return out, nil
+}

@@ -1,0 +1,184 @@
+package interop
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+)
+
+// startMesh builds and starts Parley.
+func startMesh(t *testing.T) *Mesh {
+	t.Helper()
+	p := peers(t)
+	binary, err := p.BuildParley(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mesh, err := StartMesh(context.WithoutCancel(t.Context()), binary, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopLater(t, mesh.Stop)
+	return mesh
+}
+
+func newCaller(t *testing.T, mesh *Mesh, name string) string {
+	t.Helper()
+	key, err := mesh.NewCaller(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func addAgent(t *testing.T, mesh *Mesh, name, url string) {
+	t.Helper()
+	if err := mesh.AddAgent(t.Context(), name, url); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestThroughParley runs every scenario with Parley between and compares each
+// result with the direct one, member by member.
+func TestThroughParley(t *testing.T) {
+	mesh := startMesh(t)
+	allowed := allowedDifferences(t)
+	used := make([]bool, len(allowed))
+	key := newCaller(t, mesh, "interop-client")
+	for _, p := range pairs {
+		t.Run(p.name(), func(t *testing.T) {
+			agent := startAgent(t, p.agent, AgentOptions{Bindings: []Binding{p.served}})
+			addAgent(t, mesh, p.name(), agent.URL)
+			before := direct(t, p)
+			after := runClient(t, p.client, ClientOptions{URL: mesh.Agent(p.name()), Key: key, Binding: p.spoken})
+			if len(before) != len(after) {
+				t.Fatalf("%d scenarios directly, %d through Parley", len(before), len(after))
+			}
+			for i := range before {
+				differences, err := Compare(before[i], after[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range differences {
+					at := slices.IndexFunc(allowed, func(a Allowed) bool { return a.Covers(p.name(), d.Place) })
+					if at < 0 {
+						t.Errorf("not in differences.txt: %s", d)
+						continue
+					}
+					used[at] = true
+				}
+			}
+		})
+	}
+	if t.Failed() {
+		return // a result that broke off does not show which lines are needed
+	}
+	for i, a := range allowed {
+		if !used[i] {
+			t.Errorf("differences.txt:%d: nothing differs there any more, remove the line: %s %s", a.Line, a.Pair, a.Place)
+		}
+	}
+}
+
+// TestAgentCredential has Parley give each agent the token it asks for; the
+// callers have none of their own.
+func TestAgentCredential(t *testing.T) {
+	mesh := startMesh(t)
+	key := newCaller(t, mesh, "interop-client")
+	for _, p := range pairs {
+		t.Run(p.name(), func(t *testing.T) {
+			agent := startAgent(t, p.agent, AgentOptions{Bindings: []Binding{p.served}, Token: "open-sesame"})
+			addAgent(t, mesh, p.name(), agent.URL)
+			call := ClientOptions{URL: mesh.Agent(p.name()), Key: key, Binding: p.spoken, Scenarios: []string{"headers"}}
+			if step := runClient(t, p.client, call)[0].Steps[0]; step.Error == nil {
+				t.Errorf("served before Parley had the token: %s", step.Result)
+			}
+			if err := mesh.GiveToken(t.Context(), p.name(), "open-sesame"); err != nil {
+				t.Fatal(err)
+			}
+			if step := runClient(t, p.client, call)[0].Steps[0]; step.Error != nil {
+				t.Errorf("with the token: %+v", step.Error)
+			}
+		})
+	}
+}
+
+// TestForeignCaller shows that a client without a key, or with a wrong one,
+// learns nothing but that.
+func TestForeignCaller(t *testing.T) {
+	mesh := startMesh(t)
+	for _, p := range pairs {
+		t.Run(p.name(), func(t *testing.T) {
+			agent := startAgent(t, p.agent, AgentOptions{Bindings: []Binding{p.served}})
+			addAgent(t, mesh, p.name(), agent.URL)
+			for _, key := range []string{"", "pk_wrong"} {
+				call := ClientOptions{URL: mesh.Agent(p.name()), Key: key, Binding: p.spoken, Scenarios: []string{"headers"}}
+				if step := runClient(t, p.client, call)[0].Steps[0]; step.Error == nil {
+					t.Errorf("key %q was served: %s", key, step.Result)
+				}
+			}
+		})
+	}
+}
+
+// TestRelay has each agent call another one from inside a call, as
+// docs/sdk says, and looks for the chain in the records.
+func TestRelay(t *testing.T) {
+	mesh := startMesh(t)
+	key := newCaller(t, mesh, "interop-client")
+	last := startAgent(t, Python, AgentOptions{})
+	addAgent(t, mesh, "last", last.URL)
+	for _, sdk := range []SDK{Go, JavaScript, Python} {
+		t.Run(string(sdk), func(t *testing.T) {
+			name := "relay-" + string(sdk)
+			agent, err := mesh.StartCaller(context.WithoutCancel(t.Context()), peers(t), sdk, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stopLater(t, agent.Stop)
+			said := runClient(t, Go, ClientOptions{URL: mesh.Agent(name), Key: key, Say: "relay last echo hello"})
+			got, err := said[0].Transcript()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := "say: message \"last said: hello\"\n"; got != want {
+				t.Fatalf("transcript %q, want %q", got, want)
+			}
+			calls, err := mesh.Calls(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			outer := lastCall(t, calls, name)
+			inner := lastCall(t, calls, "last")
+			if inner.Parent != outer.ID || inner.Caller != "agent:"+name {
+				t.Errorf("the inner call has caller %q and parent %q, want %q and %q", inner.Caller, inner.Parent, "agent:"+name, outer.ID)
+			}
+		})
+	}
+}
+
+func lastCall(t *testing.T, calls []Call, agent string) Call {
+	t.Helper()
+	for _, c := range slices.Backward(calls) {
+		if c.Agent == agent {
+			return c
+		}
+	}
+	t.Fatalf("no call to %s among %d", agent, len(calls))
+	return Call{}
+}
+
+func allowedDifferences(t *testing.T) []Allowed {
+	t.Helper()
+	file, err := os.Open("differences.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	list, err := ReadAllowed(file)
+	if err != nil {
+		t.Fatalf("differences.txt: %v", err)
+	}
+	return list
+}
