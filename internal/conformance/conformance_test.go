@@ -30,8 +30,18 @@ func checks(t *testing.T) map[int]check {
 }
 
 // sides are all the ways the rows are tested.
-func sides() []Side {
-	return []Side{direct(a2a.JSONRPC), direct(a2a.HTTPJSON)}
+func sides(t *testing.T) []Side {
+	both, m := []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON}, &meshes{t: t}
+	var all []Side
+	for _, caller := range both {
+		all = append(all, direct(caller))
+	}
+	for _, caller := range both {
+		for _, agent := range both {
+			all = append(all, m.through(caller, agent))
+		}
+	}
+	return all
 }
 
 // TestConformance runs every row on every side and then holds the page in docs
@@ -39,7 +49,7 @@ func sides() []Side {
 func TestConformance(t *testing.T) {
 	all := checks(t)
 	out := Outcomes{}
-	for _, side := range sides() {
+	for _, side := range sides(t) {
 		t.Run(side.Name, func(t *testing.T) {
 			w := &world{side.Open(t, Variant{}), side}
 			for _, row := range Rows() {

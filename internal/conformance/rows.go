@@ -52,7 +52,7 @@ var operationRows = []Row{
 	untested(28, "3.1.9", Must, Server, "all push configurations of a task are listed", noPush),
 	untested(29, "3.1.10", Must, Server, "deleting a push configuration is final and can be repeated", noPush),
 	{30, "3.1.11", Must, Client, "an extended card is asked for with a credential of a declared scheme", "ClientAuthenticatesForExtendedCard", "", noExtended},
-	untested(31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one for a session", open("no part of Parley uses extended cards yet")),
+	untested(31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one from then on", open("no part of Parley uses extended cards yet")),
 }
 
 var parameterRows = []Row{
