@@ -2,10 +2,19 @@ package conformance
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
+	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
@@ -15,13 +24,16 @@ import (
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
-// meshes are the running meshes that the rows go through: one of the ordinary
-// kind and one in strict mode, each started when it is first needed.
+// meshes are the running meshes that the rows go through: one of each kind, each
+// started when it is first needed.
 type meshes struct {
 	t    *testing.T // of the whole run
 	mu   sync.Mutex
-	kept map[bool]*mesh
+	kept map[kind]*mesh
 }
+
+// kind is how a mesh is set up.
+type kind struct{ strict, tls bool }
 
 // mesh is a running mesh with its callers.
 type mesh struct {
@@ -43,23 +55,23 @@ func (m *meshes) through(caller, agent a2a.Binding) Side {
 		opt.Bindings = []a2a.Binding{agent}
 		opt.Credentials = map[string]string{"Bearer " + agentToken: "mesh"}
 		behind, url := a2atest.Start(t, opt)
-		return m.get(v.Strict).register(t, behind, url)
+		return m.get(kind{v.Strict, v.TLS}).register(t, behind, url)
 	}}
 }
 
-func (m *meshes) get(strict bool) *mesh {
+func (m *meshes) get(k kind) *mesh {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept == nil {
-		m.kept = map[bool]*mesh{}
+		m.kept = map[kind]*mesh{}
 	}
-	if m.kept[strict] == nil {
-		m.kept[strict] = startMesh(m.t, strict)
+	if m.kept[k] == nil {
+		m.kept[k] = startMesh(m.t, k)
 	}
-	return m.kept[strict]
+	return m.kept[k]
 }
 
-func startMesh(t *testing.T, strict bool) *mesh {
+func startMesh(t *testing.T, k kind) *mesh {
 	t.Helper()
 	// Not t.TempDir: its names are too long for the socket in it.
 	dir, err := os.MkdirTemp("", "parley")
@@ -68,7 +80,10 @@ func startMesh(t *testing.T, strict bool) *mesh {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.OpsListen, cfg.A2A.StrictVersion, cfg.Log.Level = dir, "127.0.0.1:0", "", strict, config.LogDebug
+	cfg.Data, cfg.Listen, cfg.OpsListen, cfg.A2A.StrictVersion, cfg.Log.Level = dir, "127.0.0.1:0", "", k.strict, config.LogDebug
+	if k.tls {
+		cfg.TLS.Cert, cfg.TLS.Key = writeCertificate(t, dir)
+	}
 	// The rows fail to authenticate more often than any client should.
 	cfg.Auth.FailuresPerMinute, cfg.Auth.FailureBurst = 60_000, 10_000
 	m := &mesh{log: new(logBuffer)}
@@ -118,5 +133,31 @@ func (m *mesh) register(t *testing.T, behind *a2atest.Agent, url string) *Target
 	if err != nil || added.Agent.Status != "active" {
 		t.Fatalf("register the agent: %v, %+v", err, added)
 	}
-	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String}
+	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String, Mesh: m, Name: name}
+}
+
+// writeCertificate makes a certificate for the loopback address, which nobody
+// trusts, and returns its files.
+func writeCertificate(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	public, err := x509.CreateCertificate(rand.Reader, form, form, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: public}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
 }
