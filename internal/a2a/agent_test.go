@@ -139,7 +139,12 @@ func TestConnAllMethods(t *testing.T) {
 				if kinds, err := drain(ctx, s); kinds != "task artifactUpdate statusUpdate" || err != io.EOF {
 					t.Errorf("SendStreamingMessage: %q, %v", kinds, err)
 				}
-				if _, err := c.SubscribeToTask(ctx, SubscribeToTaskRequest{ID: "missing"}); !hasReason(err, ReasonTaskNotFound) {
+				// In JSON-RPC the error is the stream's only frame.
+				s, err = c.SubscribeToTask(ctx, SubscribeToTaskRequest{ID: "missing"})
+				if err == nil {
+					_, err = drain(ctx, s)
+				}
+				if !hasReason(err, ReasonTaskNotFound) {
 					t.Errorf("SubscribeToTask missing: %v", err)
 				}
 				msg.Message.MessageID = "broken"

@@ -60,6 +60,13 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 	if _, ok := h["Cache-Control"]; !ok {
 		h["Cache-Control"] = noStore
 	}
+	if rep.Err != nil && q.Binding == JSONRPC && q.Method.Streaming() && status == http.StatusOK && asksFor(q.Header, mediaSSE) {
+		// The official Go client reads a stream and nothing else: it loses a
+		// plain error without a word. As a stream's only frame all SDKs read it.
+		var frame bytes.Buffer
+		writeData(&frame, body)
+		body, h["Content-Type"] = frame.Bytes(), contentTypeSSE
+	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if rep.Err != nil {
 		errorHeaders(h, rep.Err)
@@ -74,6 +81,18 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 		err = done()
 	}
 	return out, err
+}
+
+// asksFor tells whether a caller asks for the media type by name.
+func asksFor(h http.Header, media string) bool {
+	for _, line := range h["Accept"] {
+		for one := range strings.SplitSeq(line, ",") {
+			if one, _, _ = strings.Cut(one, ";"); strings.TrimSpace(one) == media {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Header values that are the same for every call, so that none is allocated.
@@ -151,7 +170,8 @@ func encodeReply(q *Request, rep *Reply) (body []byte, status int) {
 
 // statusOf is the HTTP status of an answer. JSON-RPC answers 200 with an error in
 // the body, but for what HTTP itself must know: who is asked to authenticate, to
-// use another verb, to send less, or to come later.
+// use another verb, to send less, or to come later. The official Go and Python
+// clients lose the typed error behind any other status, so the rest keep 200.
 func statusOf(b Binding, err *Error) int {
 	if err == nil {
 		return http.StatusOK
@@ -163,7 +183,7 @@ func statusOf(b Binding, err *Error) int {
 		return err.HTTP
 	}
 	switch err.HTTP {
-	case 401, 403, 405, 413, 429, 503:
+	case 401, 403, 405, 413, 429:
 		return err.HTTP
 	}
 	return http.StatusOK

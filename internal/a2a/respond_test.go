@@ -232,7 +232,7 @@ func TestUnaryErrorHeaders(t *testing.T) {
 		}
 		w = recorder{}
 		_, _ = Respond(t.Context(), &w, q, Fail(busy), ServerOptions{})
-		if w.status != 503 || w.header.Get("Retry-After") != "2" {
+		if want := map[Binding]int{JSONRPC: 200, HTTPJSON: 503}[b]; w.status != want || w.header.Get("Retry-After") != "2" {
 			t.Errorf("%s: %d %v", b, w.status, w.header)
 		}
 	}

@@ -39,7 +39,7 @@ func (p *program) edge(agent, reference string) (*edge, error) {
 	if reference != "" {
 		header.Set(headerReference, reference)
 	}
-	ids := &callIDs{next: m.http}
+	ids := &callIDs{next: patient{p, m.http, agent}}
 	return &edge{
 		agent: agent, ids: ids,
 		Conn: a2a.Conn{

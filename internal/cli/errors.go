@@ -23,6 +23,9 @@ func exitCode(err error) int {
 
 // kindOf sorts everything that a verb can run into.
 func kindOf(err error) parley.Kind {
+	if e, ok := errors.AsType[connectError](err); ok {
+		return e.cause.Kind
+	}
 	if e, ok := errors.AsType[*parley.Error](err); ok {
 		return e.Kind
 	}
@@ -90,6 +93,9 @@ func message(ctx context.Context, err error) string {
 }
 
 func plainMessage(err error) string {
+	if e, ok := errors.AsType[connectError](err); ok {
+		return e.cause.Public()
+	}
 	if e, ok := errors.AsType[*parley.Error](err); ok {
 		return publicLines(e)
 	}

@@ -35,12 +35,20 @@ type mesh struct {
 	base   string // address without a trailing slash
 	socket string // path of the socket; empty where the mesh is asked over TCP
 	key    string // API key; empty for none
-	hint   string // what to do where the mesh does not accept the caller
 	http   http.RoundTripper
 }
 
 // name is what a person calls the mesh.
 func (m *mesh) name() string { return cmp.Or(m.socket, m.base) }
+
+// client speaks to the mesh's control API.
+func (p *program) client() (*control.Client, error) {
+	m, err := p.mesh()
+	if err != nil {
+		return nil, err
+	}
+	return control.NewClient(&http.Client{Transport: patient{p, m.http, "the mesh"}}, m.base, m.key)
+}
 
 // mesh finds the mesh that the global flags and the environment name.
 func (p *program) mesh() (*mesh, error) {
@@ -57,7 +65,7 @@ func (p *program) mesh() (*mesh, error) {
 		return nil, err
 	}
 	if m.key == "" {
-		if m.key, m.hint, err = p.adminKey(base); err != nil {
+		if m.key, p.hint, err = p.adminKey(base); err != nil {
 			return nil, err
 		}
 	}
@@ -98,16 +106,23 @@ func (m *mesh) dial(dial func(ctx context.Context, network, address string) (net
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, fs.ErrPermission):
-			return nil, parley.E("cli.connect", parley.Denied, parley.Subject(m.name()),
-				fmt.Sprintf("%s belongs to another user: run as that user, or use --server with a key", m.name()), err)
+			return nil, connectError{parley.E("cli.connect", parley.Denied, parley.Subject(m.name()),
+				fmt.Sprintf("%s belongs to another user: run as that user, or use --server with a key", m.name()), err)}
 		case m.socket != "":
-			return nil, parley.E("cli.connect", parley.Unavailable, parley.Subject(m.socket),
-				fmt.Sprintf("no mesh answers at %s: start one with 'parley serve', or name another with --data or --server", m.socket), err)
+			return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(m.socket),
+				fmt.Sprintf("no mesh answers at %s: start one with 'parley serve', or name another with --data or --server", m.socket), err)}
 		}
-		return nil, parley.E("cli.connect", parley.Unavailable, parley.Subject(m.base),
-			fmt.Sprintf("no mesh answers at %s (%v): start one with 'parley serve', or name another with --server", m.base, innermost(err)), err)
+		return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(m.base),
+			fmt.Sprintf("no mesh answers at %s (%v): start one with 'parley serve', or name another with --server", m.base, innermost(err)), err)}
 	}
 }
+
+// connectError says why no connection was made. It is more exact than what
+// the layers above it make of it.
+type connectError struct{ cause *parley.Error }
+
+func (e connectError) Error() string { return e.cause.Error() }
+func (e connectError) Unwrap() error { return e.cause }
 
 func innermost(err error) error {
 	for {

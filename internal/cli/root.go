@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/internal/parley"
 )
 
 // program is what every verb works with: its streams and the global flags.
@@ -19,6 +19,7 @@ type program struct {
 	flags globals
 	now   func() time.Time
 	lines *lineReader // of In, made when something is asked
+	hint  string      // why no key was sent, where one was expected
 }
 
 // globals are the flags that every verb has.
@@ -43,7 +44,11 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(s.Err, "parley: "+message(ctx, err))
+	text := message(ctx, err)
+	if p.hint != "" && kindOf(err) == parley.Unauthorized {
+		text += "\n  " + cleanLine(p.hint)
+	}
+	fmt.Fprintln(s.Err, "parley: "+text)
 	return exitCode(err)
 }
 
@@ -79,7 +84,8 @@ the one that --server names.`,
 	flags.BoolVar(&p.flags.quiet, "quiet", false, "print results only, no remarks and no progress")
 	root.AddCommand(
 		serveCommand(p), configCommand(p),
-		sendCommand(p), taskCommand(p),
+		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
+		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
 		versionCommand(p),
 	)
 	mergeFlags(root)
@@ -169,10 +175,4 @@ func within(ctx context.Context, timeout time.Duration) (context.Context, contex
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, timeout)
-}
-
-// ended reports whether err is only that somebody ended a command that
-// follows something.
-func ended(ctx context.Context, err error) bool {
-	return err == nil || errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled)
 }

@@ -122,9 +122,7 @@ func (p *program) turn(ctx context.Context, s *sending, e *edge, v *viewer, m a2
 	if s.noWait {
 		in.Configuration = &a2a.SendMessageConfiguration{ReturnImmediately: true}
 	}
-	stop := p.progress("waiting for %s", e.agent)
 	answer, err := e.SendMessage(ctx, in)
-	stop()
 	if err != nil {
 		return err
 	}

@@ -28,9 +28,7 @@ func taskGetCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			stop := p.progress("asking %s", e.agent)
 			task, err := e.GetTask(cmd.Context(), a2a.GetTaskRequest{ID: args[1], HistoryLength: &history})
-			stop()
 			if err != nil {
 				return err
 			}
@@ -92,9 +90,7 @@ func taskListCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			stop := p.progress("asking %s", e.agent)
 			tasks, more, err := listTasks(cmd.Context(), e, in, limit)
-			stop()
 			if err != nil {
 				return err
 			}
@@ -162,9 +158,7 @@ func taskCancelCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			stop := p.progress("asking %s", e.agent)
 			task, err := e.CancelTask(cmd.Context(), a2a.CancelTaskRequest{ID: args[1]})
-			stop()
 			if err != nil {
 				return err
 			}

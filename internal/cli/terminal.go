@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
-	"time"
 
 	"golang.org/x/term"
 )
@@ -23,46 +21,23 @@ func terminal(stream any) (fd int, ok bool) {
 	return int(f.Fd()), true
 }
 
-// canAsk reports whether somebody can be asked: what is asked goes to the
-// error stream, so both it and the input must be a terminal.
+// canAsk reports whether somebody can be asked.
 func (p *program) canAsk() bool {
-	_, in := terminal(p.In)
-	_, out := terminal(p.Err)
-	return in && out
+	_, ok := terminal(p.In)
+	return ok
 }
 
-// progressAfter is how long something may take before it is said that it is
-// under way.
-const progressAfter = time.Second
-
-// progress tells on a terminal what is waited for once it takes over a second;
-// stop takes the line away again and returns when that is done.
-func (p *program) progress(format string, args ...any) (stop func()) {
-	if _, ok := terminal(p.Err); !ok || p.flags.quiet {
-		return func() {}
-	}
-	what := cleanLine(fmt.Sprintf(format, args...))
-	done, ended := make(chan struct{}), make(chan struct{})
-	start := time.Now()
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(progressAfter)
-		defer tick.Stop()
-		shown := false
-		for {
-			select {
-			case <-tick.C:
-				fmt.Fprintf(p.Err, "\r\x1b[K%s… %ds", what, int(time.Since(start).Seconds()))
-				shown = true
-			case <-done:
-				if shown {
-					fmt.Fprint(p.Err, "\r\x1b[K")
-				}
-				return
-			}
+// prompt writes a question where whoever types sees it: on the error stream,
+// or where that goes elsewhere, on the terminal that is typed at. What cannot
+// be written there is not seen by anybody either.
+func (p *program) prompt(format string, args ...any) {
+	to := p.Err
+	if _, ok := terminal(p.Err); !ok {
+		if typed, ok := p.In.(io.Writer); ok {
+			to = typed
 		}
-	}()
-	return sync.OnceFunc(func() { close(done); <-ended })
+	}
+	fmt.Fprintf(to, format, args...)
 }
 
 // errNoAnswer says that the input ended before an answer.
@@ -82,7 +57,7 @@ func (p *program) ask(ctx context.Context, prompt string) (string, error) {
 		s.Buffer(nil, maxAnswer)
 		p.lines = &lineReader{s}
 	}
-	fmt.Fprint(p.Err, prompt)
+	p.prompt("%s", prompt)
 	return p.await(ctx, func() (string, error) {
 		if p.lines.scanner.Scan() {
 			return strings.TrimSpace(p.lines.scanner.Text()), nil
@@ -110,7 +85,7 @@ func (p *program) await(ctx context.Context, read func() (string, error)) (strin
 	case a := <-answers:
 		return a.text, a.err
 	case <-ctx.Done():
-		fmt.Fprintln(p.Err)
+		p.prompt("\n")
 		return "", ctx.Err()
 	}
 }
@@ -144,12 +119,12 @@ func (p *program) typedSecret(ctx context.Context, what string, fd int) (string,
 	if err != nil {
 		return "", fmt.Errorf("ask for the %s: %w", what, err)
 	}
-	fmt.Fprintf(p.Err, "%s (not shown): ", what)
+	p.prompt("%s (not shown): ", what)
 	text, err := p.await(ctx, func() (string, error) {
 		raw, err := term.ReadPassword(fd)
 		return string(raw), err
 	})
-	fmt.Fprintln(p.Err)
+	p.prompt("\n")
 	if ctx.Err() != nil {
 		return "", errors.Join(ctx.Err(), term.Restore(fd, state)) // the read that is left behind had echo off
 	}
