@@ -190,7 +190,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 func (db *DB) dsn(pragmas ...string) string {
 	q := url.Values{"_pragma": append([]string{
 		"busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")",
-		"foreign_keys(1)",
+		"foreign_keys(1)", "page_size(2048)",
 	}, pragmas...)}
 	path := url.URL{Path: filepath.Join(db.opt.Dir, databaseFile)}
 	return "file:" + path.EscapedPath() + "?" + q.Encode()
