@@ -153,6 +153,7 @@ type settlement struct {
 	record   call.Record // a copy, which Settlement.Record points at
 	snapshot []byte      // sealed
 	waited   bool
+	context  int64 // key of Settlement.Context's row
 	now      time.Time
 }
 
@@ -263,7 +264,7 @@ func (k *settlement) claims(tx *tx) error {
 		}
 	}
 	if k.Context != "" {
-		ok, err := tx.useContext(contextOf(&k.Settlement), k.Record.Caller, k.now)
+		ok, err := tx.useContext(k.context, k.Record.Caller, k.now)
 		if err != nil {
 			return err
 		}
