@@ -183,6 +183,9 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	k.Record = &k.record
 	r := k.Record
 	subject := parley.Subject(r.ID.String())
+	if s.Context != "" {
+		k.context = db.contextHash(contextOf(&s))
+	}
 	if s.Task != nil {
 		task := *s.Task
 		k.Task = &task

@@ -32,7 +32,7 @@ const upsertTask = `INSERT INTO tasks (
 		owner = excluded.owner,
 		context_id = iif(excluded.context_id = '', tasks.context_id, excluded.context_id),
 		state = excluded.state, status_at = excluded.status_at, final = excluded.final,
-		call = excluded.call, updated_at = excluded.updated_at,
+		call = coalesce(tasks.call, excluded.call), updated_at = excluded.updated_at,
 		snapshot = excluded.snapshot
 	WHERE tasks.principal = excluded.principal AND tasks.final <= excluded.final`
 
