@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -138,7 +139,12 @@ func TestConnAllMethods(t *testing.T) {
 				if kinds, err := drain(ctx, s); kinds != "task artifactUpdate statusUpdate" || err != io.EOF {
 					t.Errorf("SendStreamingMessage: %q, %v", kinds, err)
 				}
-				if _, err := c.SubscribeToTask(ctx, SubscribeToTaskRequest{ID: "missing"}); !hasReason(err, ReasonTaskNotFound) {
+				// In JSON-RPC the error is the stream's only frame.
+				s, err = c.SubscribeToTask(ctx, SubscribeToTaskRequest{ID: "missing"})
+				if err == nil {
+					_, err = drain(ctx, s)
+				}
+				if !hasReason(err, ReasonTaskNotFound) {
 					t.Errorf("SubscribeToTask missing: %v", err)
 				}
 				msg.Message.MessageID = "broken"
@@ -155,7 +161,7 @@ func TestConnAllMethods(t *testing.T) {
 }
 
 func hasReason(err error, r Reason) bool {
-	e, ok := err.(*Error)
+	e, ok := errors.AsType[*Error](err)
 	return ok && e.Reason == r
 }
 

@@ -84,6 +84,9 @@ var (
 // is sent once, but for a subscription that the peer wants by another verb. ctx
 // bounds the whole call, the stream included.
 func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
+	if ep.Version != "" && ep.Version != V10 {
+		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q is not spoken here", ep.Version)}
+	}
 	switch ep.Binding {
 	case JSONRPC:
 		return c.doRPC(ctx, ep, q, header)
@@ -311,7 +314,10 @@ func joinExtensions(uris []string) string { return strings.Join(uris, ", ") }
 func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	rep := &Reply{Status: resp.StatusCode, Received: resp.Header, HeadersAt: time.Now()}
 	if echo := resp.Header[keyExtensions]; len(echo) > 0 {
-		rep.Header = http.Header{keyExtensions: {joinExtensions(splitExtensions(echo))}}
+		rep.addHeader(keyExtensions, joinExtensions(splitExtensions(echo)))
+	}
+	if mediaType := resp.Header["Content-Type"]; x.same && len(mediaType) == 1 && x.binding == HTTPJSON && isJSON(mediaType[0], mediaA2A, mediaJSON) {
+		rep.addHeader("Content-Type", mediaType[0]) // goes with Raw
 	}
 	if x.q.Method.Streaming() && resp.StatusCode == http.StatusOK && isJSON(resp.Header.Get("Content-Type"), mediaSSE) {
 		rep.Stream = newClientStream(x, resp.Body)
@@ -320,7 +326,7 @@ func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	defer resp.Body.Close()
 	body, err := readLimited(resp.Body, resp.ContentLength, x.client.Limits.Bytes())
 	if err != nil {
-		if err == errTooLarge {
+		if errors.Is(err, errTooLarge) {
 			err = ErrTooLarge
 		}
 		return nil, x.bodyError(resp.StatusCode, err)
@@ -400,7 +406,7 @@ func (x *exchange) checkOptions(sink *factSink) jsonwire.CheckOptions {
 
 // result mends what peers answer to a deletion: the protocol leaves it open.
 func (x *exchange) result(raw jsontext.Value) jsontext.Value {
-	if x.q.Method == DeletePushConfig && string(raw) == "null" {
+	if x.q.Method == DeletePushConfig && (len(raw) == 0 || string(raw) == "null") {
 		return jsontext.Value("{}")
 	}
 	return raw
@@ -421,10 +427,10 @@ func (x *exchange) readREST(rep *Reply, body []byte) error {
 		if problems := shape.Check(body, x.checkOptions(sink)); problems != nil {
 			return x.bodyError(rep.Status, fmt.Errorf("%w: %w", ErrNotA2A, problems[0]))
 		}
-	} else if len(bytes.TrimSpace(body)) == 0 && x.q.Method == DeletePushConfig {
-		body = []byte("{}")
-	} else if e := jsonwire.Valid(body, x.client.Limits); e != nil {
-		return x.bodyError(rep.Status, fmt.Errorf("%w: %w", ErrNotA2A, e))
+	} else if len(body) > 0 { // a deletion, which some answer without a body
+		if e := jsonwire.Valid(body, x.client.Limits); e != nil {
+			return x.bodyError(rep.Status, fmt.Errorf("%w: %w", ErrNotA2A, e))
+		}
 	}
 	rep.Result, rep.Facts = x.result(body), sink.of(x.q.Method)
 	if x.same {

@@ -68,7 +68,7 @@ func (s *clientStream) ending(ctx context.Context, err error) error {
 		return io.EOF
 	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
 		err = ErrEndEarly
-	case err == errFrameTooLarge:
+	case errors.Is(err, errFrameTooLarge):
 		err = ErrTooLarge
 	}
 	return &TransportError{Stage: StageStream, Wrote: true, Status: 200, Err: err}
@@ -82,7 +82,7 @@ func (s *clientStream) read(event string, data []byte) (f Frame, err error) {
 		f, err = s.readREST(event, data)
 	}
 	if err == nil && s.x.same {
-		f.Raw = data
+		f.Raw, f.Event = data, event
 	}
 	return f, err
 }
@@ -109,7 +109,7 @@ func (s *clientStream) readREST(event string, data []byte) (Frame, error) {
 	}
 	e := &Error{}
 	if e.readStatus(data) || e.readRPC(data) || e.readProblem(data) {
-		c, ok := e.known()
+		c, ok := categoryOf(e.Reason)
 		if !ok {
 			c, ok = categoryByHTTP(e.HTTP, e.Status)
 		}

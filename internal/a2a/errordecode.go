@@ -21,7 +21,7 @@ func DecodeRPC(object jsontext.Value) *Error {
 	}
 	e := &Error{RPCCode: in.Code, Message: in.Message}
 	e.readDetails(in.Data)
-	c, ok := e.known()
+	c, ok := categoryOf(e.Reason)
 	if !ok {
 		c, ok = categoryByCode(in.Code)
 	}
@@ -41,7 +41,7 @@ func DecodeREST(status int, header http.Header, body []byte) *Error {
 			e.Message += " (" + text + ")"
 		}
 	}
-	c, ok := e.known()
+	c, ok := categoryOf(e.Reason)
 	if !ok {
 		c, ok = categoryByHTTP(status, e.Status)
 		if e.Bare && status == http.StatusNotFound {
@@ -52,15 +52,6 @@ func DecodeREST(status int, header http.Header, body []byte) *Error {
 	e.HTTP = status
 	e.readHeader(header)
 	return e
-}
-
-// known finds the row of the reason that ErrorInfo gave. A2A's nine count only in
-// A2A's domain.
-func (e *Error) known() (category, bool) {
-	if e.Reason.InA2A() && e.domain() != DomainA2A {
-		return category{}, false
-	}
-	return categoryOf(e.Reason)
 }
 
 // fill completes the codes that the peer's binding does not carry. The codes that
@@ -192,7 +183,8 @@ func (e *Error) readProblem(body []byte) bool {
 }
 
 // readDetails takes ErrorInfo, BadRequest and RetryInfo out of the typed details
-// and keeps the others as they are. Data that is no list of objects is dropped:
+// and keeps the others as they are, reasons of other domains among them: they mean
+// what their domain says. Data that is no list of objects is dropped:
 // v1.0 knows none.
 func (e *Error) readDetails(list jsontext.Value) {
 	if len(list) == 0 || list[0] != '[' {
@@ -211,7 +203,7 @@ func (e *Error) readDetails(list jsontext.Value) {
 			continue
 		}
 		switch {
-		case d.Type == typeErrorInfo && e.Reason == "" && d.Reason != "":
+		case d.Type == typeErrorInfo && e.Reason == "" && trusted(d.Reason, d.Domain):
 			e.setReason(d.Reason, d.Domain)
 			e.Metadata = d.Metadata
 		case d.Type == typeBadRequest && e.Violations == nil:
@@ -226,14 +218,20 @@ func (e *Error) readDetails(list jsontext.Value) {
 	}
 }
 
-// setReason takes a peer's reason over. One in A2A's domain that is none of the
-// nine keeps its domain, and its codes come from elsewhere.
+// trusted tells whether a reason means what our table says. A2A's nine count in
+// A2A's domain only; SDKs put other words there too, some of which are ours.
+func trusted(reason, domain string) bool {
+	return reason != "" && (domain == DomainA2A || domain == DomainParley && !Reason(reason).InA2A())
+}
+
+// setReason takes a peer's reason over. The domain is kept where it does not
+// follow from the reason.
 func (e *Error) setReason(reason, domain string) {
 	if reason == "" {
 		return
 	}
 	e.Reason, e.Domain = Reason(clip(reason)), domain
-	if e.Reason.InA2A() && domain == DomainA2A {
+	if e.Reason.InA2A() == (domain == DomainA2A) {
 		e.Domain = ""
 	}
 }

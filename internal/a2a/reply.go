@@ -13,7 +13,7 @@ type Reply struct {
 	// Status is the HTTP status. 0 means what fits the answer.
 	Status int
 	// Header is sent to the caller as it is. Client.Do puts nothing there but the
-	// activated extensions.
+	// activated extensions, and the media type that goes with Raw.
 	Header http.Header
 	// Result is the result object of a unary success.
 	Result jsontext.Value
@@ -35,6 +35,13 @@ type Reply struct {
 // Fail is a Reply that carries an error.
 func Fail(err *Error) *Reply { return &Reply{Err: err} }
 
+func (r *Reply) addHeader(name, value string) {
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header[name] = []string{value}
+}
+
 // Stream yields the frames of a streaming answer in order.
 type Stream interface {
 	// Next waits for the next frame. It returns io.EOF after the last one, the
@@ -49,6 +56,7 @@ type Stream interface {
 // Frame is one element of a stream: a StreamResponse or an error.
 type Frame struct {
 	Raw    []byte         // the data as it came, where the peer speaks the caller's binding; see Reply.Raw
+	Event  string         // the type of the event as it came; "" for none
 	Result jsontext.Value // a StreamResponse
 	Err    *Error
 	Facts  Facts

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -26,10 +27,15 @@ type ServerOptions struct {
 	// FrameTimeout bounds one write to the caller, so that one who does not read
 	// holds nothing for ever. 0 means DefaultFrameTimeout.
 	FrameTimeout time.Duration
+	// BodyTimeout bounds the reading of a request body by ReadFrom. 0 means
+	// DefaultBodyTimeout. (http.Server.ReadTimeout will not do: it also ends
+	// streams.)
+	BodyTimeout time.Duration
 }
 
 // Defaults of ServerOptions.
 const (
+	DefaultBodyTimeout  = 30 * time.Second
 	DefaultKeepAlive    = 15 * time.Second // proxies cut idle connections from 30 s on
 	DefaultFrameTimeout = 30 * time.Second
 )
@@ -46,6 +52,13 @@ func (o ServerOptions) frameTimeout() time.Duration {
 		return DefaultFrameTimeout
 	}
 	return o.FrameTimeout
+}
+
+func (o ServerOptions) bodyTimeout() time.Duration {
+	if o.BodyTimeout <= 0 {
+		return DefaultBodyTimeout
+	}
+	return o.BodyTimeout
 }
 
 // Request is one operation as it arrived, free of its binding. Change Params and
@@ -71,8 +84,7 @@ type Request struct {
 	hasBody      bool         // REST: the verb may bring one
 	contentType  string
 	contentSize  int64
-	strict       bool
-	limits       jsonwire.Limits
+	opt          ServerOptions
 	early        *Error // JSON-RPC: refused by the headers, told once the id is known
 }
 
@@ -82,7 +94,7 @@ type Request struct {
 // which binding to answer in. A JSON-RPC call with a bad header is refused by
 // ReadBody only, since the answer must carry the id.
 func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
-	q := &Request{Header: r.Header, strict: opt.StrictVersion, limits: opt.Limits,
+	q := &Request{Header: r.Header, opt: opt,
 		contentType: r.Header.Get("Content-Type"), contentSize: r.ContentLength}
 	q.Extensions = splitExtensions(r.Header[keyExtensions])
 	q.Facts.HistoryLength = -1
@@ -145,7 +157,7 @@ func (q *Request) settleVersion(v03 bool) *Error {
 	if q.Version != "" {
 		return nil
 	}
-	if q.strict || v03 || q.Header.Get("X-A2A-Extensions") != "" {
+	if q.opt.StrictVersion || v03 || q.Header.Get("X-A2A-Extensions") != "" {
 		q.Version = V03
 		return VersionNotSupported(V03)
 	}
@@ -190,7 +202,7 @@ func (q *Request) ReadBody(body io.Reader) *Error {
 	q.Raw = raw
 	var sink factSink
 	sink.reset()
-	call, rpcErr := jsonwire.ParseCall(raw, requestShape, jsonwire.CheckOptions{Limits: q.limits, Sink: &sink})
+	call, rpcErr := jsonwire.ParseCall(raw, requestShape, jsonwire.CheckOptions{Limits: q.opt.Limits, Sink: &sink})
 	q.ID, q.Notification, q.Method = call.ID, call.Notification, Method(call.Method)
 	q.Params, q.paramsOffset = call.Params, call.ParamsOffset
 	switch {
@@ -214,6 +226,19 @@ func (q *Request) ReadBody(body io.Reader) *Error {
 		q.Params, q.paramsOffset = jsontext.Value("{}"), 0 // Raw stays as it came until something is set
 	}
 	return q.take(&sink)
+}
+
+// ReadFrom is ReadBody of r's body, which must arrive within BodyTimeout.
+func (q *Request) ReadFrom(w http.ResponseWriter, r *http.Request) *Error {
+	if r.ContentLength == 0 {
+		return q.ReadBody(r.Body)
+	}
+	rc := http.NewResponseController(w)
+	// A writer without deadlines, as in tests, needs none.
+	if rc.SetReadDeadline(time.Now().Add(q.opt.bodyTimeout())) == nil {
+		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	}
+	return q.ReadBody(r.Body)
 }
 
 func rpcFailure(e *jsonwire.RPCError) *Error {
@@ -270,16 +295,19 @@ func isJSON(contentType string, allowed ...string) bool {
 // readAll reads a body up to the limit. The size a caller announces is believed
 // only as far as a small buffer.
 func (q *Request) readAll(body io.Reader) ([]byte, *Error) {
-	raw, err := readLimited(body, q.contentSize, q.limits.Bytes())
+	raw, err := readLimited(body, q.contentSize, q.opt.Limits.Bytes())
 	switch {
 	case err == nil:
 		return raw, nil
 	case errors.Is(err, errTooLarge):
-		return nil, NewError(ReasonTooLarge, "the request has more than %d bytes; refer to files by URL", q.limits.Bytes())
+		return nil, NewError(ReasonTooLarge, "the request has more than %d bytes; refer to files by URL", q.opt.Limits.Bytes())
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, NewError(ReasonTooLarge, "the request has more than %d bytes; refer to files by URL", tooLarge.Limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, NewError(ReasonInvalidRequest, "the request body did not arrive within %v", q.opt.bodyTimeout())
 	}
 	return nil, NewError(ReasonInvalidRequest, "the request body could not be read to its end")
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,12 +49,24 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 		return Written{Status: http.StatusNoContent, Err: rep.Err}, nil
 	}
 	body, status := encodeReply(q, rep)
-	h := w.Header()
-	h["Content-Type"] = contentTypeJSON
-	if q.Binding == HTTPJSON {
-		h["Content-Type"] = contentTypeA2A
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return Written{Status: status}, nil
 	}
-	h["Cache-Control"] = noStore
+	h := w.Header()
+	if _, ok := h["Content-Type"]; !ok || rep.Raw == nil {
+		h["Content-Type"] = contentType(q)
+	}
+	if _, ok := h["Cache-Control"]; !ok {
+		h["Cache-Control"] = noStore
+	}
+	if rep.Err != nil && q.Binding == JSONRPC && q.Method.Streaming() && status == http.StatusOK && asksFor(q.Header, mediaSSE) {
+		// The official Go client reads a stream and nothing else: it loses a
+		// plain error without a word. As a stream's only frame all SDKs read it.
+		var frame bytes.Buffer
+		writeData(&frame, body)
+		body, h["Content-Type"] = frame.Bytes(), contentTypeSSE
+	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if rep.Err != nil {
 		errorHeaders(h, rep.Err)
@@ -70,6 +83,18 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 	return out, err
 }
 
+// asksFor tells whether a caller asks for the media type by name.
+func asksFor(h http.Header, media string) bool {
+	for _, line := range h["Accept"] {
+		for one := range strings.SplitSeq(line, ",") {
+			if one, _, _ = strings.Cut(one, ";"); strings.TrimSpace(one) == media {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Header values that are the same for every call, so that none is allocated.
 var (
 	contentTypeJSON = []string{mediaJSON}
@@ -79,6 +104,25 @@ var (
 	noCache         = []string{"no-cache"}
 	accelOff        = []string{"no"}
 )
+
+// contentType is what a unary answer is called: the protocol's own type in REST,
+// but plain JSON for a caller who says what it reads and does not name ours.
+// Stock clients exist that drop every error typed otherwise.
+func contentType(q *Request) []string {
+	if q.Binding != HTTPJSON {
+		return contentTypeJSON
+	}
+	accept := q.Header.Values("Accept")
+	if len(accept) == 0 {
+		return contentTypeA2A
+	}
+	for _, line := range accept {
+		if strings.Contains(line, mediaA2A) || strings.Contains(line, "*/*") || strings.Contains(line, "application/*") {
+			return contentTypeA2A
+		}
+	}
+	return contentTypeJSON
+}
 
 // guardWrite bounds the writing of a body that may not fit into the connection's
 // buffers. Smaller ones never block the handler and are spared the timers.
@@ -126,7 +170,8 @@ func encodeReply(q *Request, rep *Reply) (body []byte, status int) {
 
 // statusOf is the HTTP status of an answer. JSON-RPC answers 200 with an error in
 // the body, but for what HTTP itself must know: who is asked to authenticate, to
-// use another verb, to send less, or to come later.
+// use another verb, to send less, or to come later. The official Go and Python
+// clients lose the typed error behind any other status, so the rest keep 200.
 func statusOf(b Binding, err *Error) int {
 	if err == nil {
 		return http.StatusOK
@@ -138,7 +183,7 @@ func statusOf(b Binding, err *Error) int {
 		return err.HTTP
 	}
 	switch err.HTTP {
-	case 401, 403, 405, 413, 429, 503:
+	case 401, 403, 405, 413, 429:
 		return err.HTTP
 	}
 	return http.StatusOK
@@ -164,11 +209,10 @@ func respondStream(ctx context.Context, w http.ResponseWriter, q *Request, rep *
 	s := &streamWriter{q: q, rc: http.NewResponseController(w), w: w, opt: opt, cancel: cancel}
 	defer rep.Stream.Close()
 	s.startTimer()
-	defer s.stopTimer()
-	defer s.clearDeadline()
+	defer s.end()
 
 	frame, err := rep.Stream.Next(ctx)
-	if !s.beginOr(func() { s.plain = frame.Err != nil || err != nil }) {
+	if !s.start(frame.Err == nil && err == nil) {
 		// The stream fails before it has begun: an ordinary error.
 		failure := frame.Err
 		if failure == nil {
@@ -243,13 +287,16 @@ func (s *streamWriter) startTimer() {
 	}
 }
 
-func (s *streamWriter) stopTimer() {
+// end stops the timer and lifts the write deadline, so that the connection can
+// serve its next request.
+func (s *streamWriter) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	_ = s.rc.SetWriteDeadline(time.Time{}) // writers without deadlines have none to lift
 }
 
 // keepAlive runs when nothing was written for a while. A caller who is gone is
@@ -270,14 +317,13 @@ func (s *streamWriter) keepAlive() {
 	s.timer.Reset(s.opt.keepAlive())
 }
 
-// beginOr settles whether the answer is a stream, unless the timer did before.
-func (s *streamWriter) beginOr(decide func()) bool {
+// start settles whether the answer is a stream: if its first frame is good, or if
+// the timer has begun it already.
+func (s *streamWriter) start(good bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.begun {
-		decide()
-	}
-	if s.plain {
+	if !good && !s.begun {
+		s.plain = true
 		return false
 	}
 	s.begin()
@@ -303,15 +349,17 @@ func (s *streamWriter) frame(f Frame) error {
 	s.buf.Reset()
 	rpc := s.q.Binding == JSONRPC
 	switch {
+	case f.Raw != nil && f.Event != "":
+		s.buf.WriteString("event: " + f.Event + "\n")
+	case f.Raw == nil && f.Err != nil && !rpc:
+		s.buf.WriteString("event: error\n")
+	}
+	switch {
 	case f.Raw != nil:
-		if f.Err != nil && !rpc {
-			s.buf.WriteString("event: error\n")
-		}
 		writeData(&s.buf, f.Raw)
 	case f.Err != nil && rpc:
 		writeData(&s.buf, jsonwire.AppendError(nil, s.q.ID, f.Err.RPC()))
 	case f.Err != nil:
-		s.buf.WriteString("event: error\n")
 		writeData(&s.buf, f.Err.REST())
 	case rpc:
 		writeData(&s.buf, jsonwire.AppendResult(nil, s.q.ID, f.Result))
@@ -392,9 +440,6 @@ func (s *streamWriter) finish(ctx context.Context, err error) (Written, error) {
 	writeErr := s.frame(Frame{Err: streamFailure(err)})
 	return s.out(), errors.Join(err, writeErr)
 }
-
-// clearDeadline lets the connection serve its next request.
-func (s *streamWriter) clearDeadline() { _ = s.rc.SetWriteDeadline(time.Time{}) }
 
 func (s *streamWriter) out() Written {
 	s.mu.Lock()

@@ -83,6 +83,9 @@ func TestStreamKeepAlive(t *testing.T) {
 		if got := w.times[0].Sub(start); got != DefaultKeepAlive {
 			t.Errorf("headers and first comment after %v, want %v", got, DefaultKeepAlive)
 		}
+		if got := w.times[3].Sub(w.times[2]); got != DefaultKeepAlive {
+			t.Errorf("comment %v after a frame, want %v", got, DefaultKeepAlive)
+		}
 		if out.Frames != 2 || out.Bytes != int64(len(want)) || out.Status != 200 || out.FirstByte != w.times[0] {
 			t.Errorf("Written = %+v", out)
 		}
@@ -229,7 +232,7 @@ func TestUnaryErrorHeaders(t *testing.T) {
 		}
 		w = recorder{}
 		_, _ = Respond(t.Context(), &w, q, Fail(busy), ServerOptions{})
-		if w.status != 503 || w.header.Get("Retry-After") != "2" {
+		if want := map[Binding]int{JSONRPC: 200, HTTPJSON: 503}[b]; w.status != want || w.header.Get("Retry-After") != "2" {
 			t.Errorf("%s: %d %v", b, w.status, w.header)
 		}
 	}

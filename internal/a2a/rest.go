@@ -267,7 +267,7 @@ func (q *Request) readREST(body io.Reader) *Error {
 	}
 	var sink factSink
 	sink.reset()
-	problems := operations[q.Method].request.Check(q.Params, jsonwire.CheckOptions{Limits: q.limits, Sink: &sink})
+	problems := operations[q.Method].request.Check(q.Params, jsonwire.CheckOptions{Limits: q.opt.Limits, Sink: &sink})
 	if problems != nil {
 		return fromProblems(problems)
 	}

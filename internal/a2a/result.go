@@ -34,7 +34,7 @@ func NewRequest(m Method, params any) (*Request, error) {
 // Decode reads the request message of q into its typed form. ReadBody has
 // checked it, so it fails only for a type that is not the method's.
 func (q *Request) Decode(into any) error {
-	if problems := jsonwire.UnmarshalAll(q.Params, into, jsonwire.CheckOptions{Limits: q.limits}); problems != nil {
+	if problems := jsonwire.UnmarshalAll(q.Params, into, jsonwire.CheckOptions{Limits: q.opt.Limits}); problems != nil {
 		return fmt.Errorf("decode %s request: %w", q.Method, problems[0])
 	}
 	return nil

@@ -60,7 +60,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q, err := Open(r, path, s.Options)
 	if err == nil {
-		err = q.ReadBody(r.Body)
+		err = q.ReadFrom(w, r)
 	}
 	var rep *Reply
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Server) serveCard(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) log(message string, err error) {
 	if s.Log != nil {
-		s.Log.Warn(message, "err", err)
+		s.Log.Warn(message, "err", err) //nolint:sloglint callers pass constants
 	}
 }
 

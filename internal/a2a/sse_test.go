@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ func TestSSEReader(t *testing.T) {
 		{"two lines", "data: a\ndata: b\n\n", []string{"|a\nb"}},
 		{"empty data is an event", "data\n\n", []string{"|"}},
 		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", []string{"|a", "|b"}},
+		{"two lines with CRLF", "data: a\r\ndata: b\r\n\r\n", []string{"|a\nb"}},
 		{"CR", "data: a\r\rdata: b\r\r", []string{"|a", "|b"}},
 		{"type", "event: error\ndata: x\n\ndata: y\n\n", []string{"error|x", "|y"}},
 		{"type without data is dropped", "event: error\n\ndata: y\n\n", []string{"|y"}},
@@ -58,7 +60,7 @@ func TestSSEReader(t *testing.T) {
 func TestSSELimits(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	for _, in := range []string{"data: " + long + "\n\n", strings.Repeat("data: xxxxxxxx\n", 20) + "\n", strings.Repeat("foo: x\n", 50) + "\n", ": " + long} {
-		if _, err := readEvents(strings.NewReader(in), 100); err != errFrameTooLarge {
+		if _, err := readEvents(strings.NewReader(in), 100); !errors.Is(err, errFrameTooLarge) {
 			t.Errorf("%.30q…: %v, want %v", in, err, errFrameTooLarge)
 		}
 	}
@@ -74,11 +76,11 @@ func FuzzSSE(f *testing.F) {
 	f.Add([]byte("{\"a\":\r\n1}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		events, err := readEvents(bytes.NewReader(in), 1<<10)
-		if err != io.EOF && err != errFrameTooLarge {
+		if err != io.EOF && !errors.Is(err, errFrameTooLarge) {
 			t.Fatalf("reading %q: %v", in, err)
 		}
 		slow, errSlow := readEvents(iotest.OneByteReader(bytes.NewReader(in)), 1<<10)
-		if diff := cmp.Diff(events, slow); diff != "" || err != errSlow {
+		if diff := cmp.Diff(events, slow); diff != "" || !errors.Is(err, errSlow) {
 			t.Fatalf("%q depends on how it arrives (%v, %v):\n%s", in, err, errSlow, diff)
 		}
 		var buf bytes.Buffer

@@ -26,6 +26,7 @@ import (
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
+	"github.com/parley-mesh/parley/internal/vault"
 )
 
 // Options are what a process adds to its configuration.
@@ -60,6 +61,7 @@ type App struct {
 
 	listeners listeners
 	ready     Ready
+	started   time.Time
 }
 
 // Serve opens a mesh and runs it until ctx ends, then stops it within
@@ -81,7 +83,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 	if o.LogTo == nil {
 		o.LogTo = io.Discard
 	}
-	a := &App{cfg: cfg, opts: o, log: newLogger(cfg.Log, o.LogTo)}
+	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo)}
 	a.down.log = a.log
 	defer func() {
 		if err != nil {
@@ -123,9 +125,9 @@ func (a *App) openTelemetry(context.Context) error {
 }
 
 func (a *App) openStore(ctx context.Context) error {
-	a.hub = event.NewHub()
+	a.hub = &event.Hub{}
 	db, err := store.Open(ctx, store.Options{
-		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: a.cfg.MasterKeySource(),
+		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
 		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify,
 	})
 	if err != nil {
@@ -140,13 +142,21 @@ func (a *App) openStore(ctx context.Context) error {
 	if unknown > 0 {
 		a.log.Warn("calls of an unfinished run have no known end", "count", unknown)
 	}
-	return a.measures.ObserveStore(db)
+	meter, err := telemetry.NewStore(a.measures.Meter(), func() telemetry.StoreState {
+		stats := db.Stats()
+		return telemetry.StoreState{Queue: stats.Queue, Refused: stats.Refused}
+	})
+	if err != nil {
+		return err
+	}
+	db.Measure(meter)
+	return nil
 }
 
 func (a *App) openIdentity(ctx context.Context) error {
-	a.identity = identity.NewDirectory(a.store, a.store, identity.Options{
+	a.identity = identity.NewDirectory(a.store, homes{a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
-		Log: a.log, Now: a.opts.Now,
+		Log: a.log, Now: a.opts.Now, Sink: a.store,
 	})
 	if err := a.identity.Bootstrap(ctx); err != nil {
 		return err
@@ -158,8 +168,8 @@ func (a *App) openIdentity(ctx context.Context) error {
 // address it may be sent to. A file that was lost or whose key is no longer
 // valid is replaced.
 func (a *App) writeAdminKey(ctx context.Context) error {
-	path := filepath.Join(a.cfg.Data, AdminKeyFile)
-	kept, err := ReadAdminKey(path)
+	path := filepath.Join(a.cfg.Data, control.AdminKeyFile)
+	kept, err := control.ReadAdminKey(path)
 	if err == nil {
 		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); err == nil && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
 			return nil
@@ -168,10 +178,10 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 	text := ""
 	if err == nil {
 		text = kept.Key
-	} else if text, _, err = a.identity.AdminKey(ctx, "made by parley serve for "+AdminKeyFile); err != nil {
+	} else if text, _, err = a.identity.AdminKey(ctx, "made by parley serve for "+control.AdminKeyFile); err != nil {
 		return fmt.Errorf("make the admin key: %w", err)
 	}
-	if err := writeJSONFile(path, AdminKey{Origin: a.ready.Control, Mesh: a.store.MeshID(), Key: text}); err != nil {
+	if err := writeJSONFile(path, control.AdminKey{Origin: a.ready.Control, Mesh: a.store.MeshID(), Key: text}); err != nil {
 		return parley.E("app.open", parley.Unavailable, parley.Subject(path), "the admin key cannot be written to "+path+": check that the directory is writable and its disk has room", err)
 	}
 	return nil

@@ -3,36 +3,10 @@ package app
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
-
-// AdminKeyFile is the admin key's file in the data directory.
-const AdminKeyFile = "admin.key"
-
-// AdminKey is the content of DATA/admin.key: the credential of the HTTP
-// listener's administrator, and where it may be sent. The command line sends
-// Key to no other origin.
-type AdminKey struct {
-	Origin string `json:"origin"` // scheme://host:port of the control API
-	Mesh   string `json:"mesh"`   // the mesh's id
-	Key    string `json:"key"`
-}
-
-// ReadAdminKey reads an admin key file.
-func ReadAdminKey(path string) (*AdminKey, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the admin key: %w", err)
-	}
-	var k AdminKey
-	if err := json.Unmarshal(raw, &k); err != nil {
-		return nil, fmt.Errorf("read the admin key: %s is not the file that parley serve wrote: %w", path, err)
-	}
-	return &k, nil
-}
 
 // Ready is the content of the ready file: where a serving process answers.
 // Addresses are complete URLs without a trailing slash.

@@ -15,11 +15,9 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parley"
 )
-
-// socketName is the control socket's file in the data directory.
-const socketName = "parley.sock"
 
 // maxSocketPath is the longest path a Unix socket can have on Linux, in bytes.
 const maxSocketPath = 107
@@ -61,7 +59,7 @@ func flagName(key string) string {
 // process that died is replaced: the data directory's lock has shown that no
 // other process is alive.
 func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
-	path := filepath.Join(dir, socketName)
+	path := filepath.Join(dir, control.SocketFile)
 	if len(path) > maxSocketPath {
 		return nil, parley.E("app.listen", parley.Invalid, parley.Subject(path),
 			fmt.Sprintf("the path of the control socket is %d bytes long and the system takes %d: choose a shorter data directory", len(path), maxSocketPath), nil)

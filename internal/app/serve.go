@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
 
@@ -56,7 +57,7 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 	a.ready = Ready{
 		PID: os.Getpid(), Mesh: a.store.MeshID(), Data: a.cfg.Data,
 		Listen: a.address(l.edge), Public: a.cfg.PublicAddress(l.edge.Addr()),
-		Socket: filepath.Join(a.cfg.Data, socketName), AdminKey: filepath.Join(a.cfg.Data, AdminKeyFile),
+		Socket: filepath.Join(a.cfg.Data, control.SocketFile), AdminKey: filepath.Join(a.cfg.Data, control.AdminKeyFile),
 	}
 	a.ready.Control = a.ready.Listen
 	if l.control != nil {
@@ -106,7 +107,7 @@ func (a *App) openGateway(context.Context) error {
 			Snapshot: int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
 		},
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
-		TokenKey: a.store.DeriveKey("list-tasks page tokens"),
+		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
 	})
 	return nil
 }
@@ -114,7 +115,7 @@ func (a *App) openGateway(context.Context) error {
 func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
-		Events: a.events(), Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Events: feed{a.hub, a.store}, Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
 	})
 	return err
 }
@@ -145,9 +146,6 @@ func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local
 	t := a.listeners.tls
 	if local {
 		t = nil
-	}
-	if l == a.listeners.socket {
-		s.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return gateway.WithLocal(ctx) }
 	}
 	a.listeners.servers = append(a.listeners.servers, s)
 	group.Go(func() error { return serve(s, l, t) })
@@ -234,7 +232,7 @@ func (a *App) opsHandler() http.Handler {
 // readyz answers 204 where calls can be recorded, else 503 with the reason.
 func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := a.store.Health(r.Context()); err != nil {
-		http.Error(w, "the store: "+publicLine(err), http.StatusServiceUnavailable)
+		http.Error(w, "the store: "+parley.PublicMessage(err), http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

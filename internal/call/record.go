@@ -73,7 +73,9 @@ func (r *Record) Open() bool { return r.Ended.IsZero() }
 
 // Settlement is what one call leaves behind, written in one transaction.
 type Settlement struct {
-	Record *Record // with Ended set, or still open and bound to a task
+	// Record has Ended set, or is still open and bound to a task. It is nil
+	// where the mesh itself looked at a task: then only Task is written.
+	Record *Record
 	// Insert is set where no Begin was written: reads write one row, at their
 	// end.
 	Insert  bool

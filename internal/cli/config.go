@@ -1,45 +1,43 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
+// configFlags gives a verb the flags of the configuration; file takes the
+// value of --config.
+func configFlags(cmd *cobra.Command, file *string) {
+	config.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(file, "config", "", "YAML file with the configuration (or PARLEY_CONFIG)")
+}
+
 // loadConfig reads the configuration that a command line, the environment and
 // a file make together.
-func loadConfig(cmd *cobra.Command, s Streams, file string) (*config.Config, error) {
+func (p *program) loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	if file == "" {
-		file = lookup(s.Env, "PARLEY_CONFIG")
+		file = p.variable("PARLEY_CONFIG")
 	}
-	cfg, err := config.Load(config.Options{File: file, Env: s.Env, Flags: cmd.Flags()})
+	// The global --data may also stand before the verb.
+	if data := cmd.Flags().Lookup("data"); p.flags.data != "" && !data.Changed {
+		if err := cmd.Flags().Set("data", p.flags.data); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	cfg, err := config.Load(config.Options{File: file, Env: p.Env, Flags: cmd.Flags()})
 	if err != nil {
 		return nil, parley.E("config.load", parley.Invalid, "", err.Error(), nil)
 	}
 	return cfg, nil
 }
 
-// lookup is the value of a variable; empty counts as unset.
-func lookup(env []string, name string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
-			return value
-		}
-	}
-	return ""
+func configCommand(p *program) *cobra.Command {
+	return parent(&cobra.Command{Use: "config", Short: "Look at the configuration"}, configPrintCommand(p))
 }
 
-func configCommand(s Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Look at the configuration", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(configPrintCommand(s))
-	return cmd
-}
-
-func configPrintCommand(s Streams) *cobra.Command {
+func configPrintCommand(p *program) *cobra.Command {
 	var file string
 	var effective bool
 	cmd := &cobra.Command{
@@ -48,20 +46,19 @@ func configPrintCommand(s Streams) *cobra.Command {
 		Long:  "Print the configuration as YAML. Secrets are printed as [redacted].",
 		Example: `  parley config print --effective
   parley config print --effective --config parley.yaml`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !effective {
-				return usageError{parley.E("config.print", parley.Invalid, "", "say --effective: only the configuration as a whole can be printed", nil)}
+				return usagef("say --effective: only the configuration as a whole can be printed")
 			}
-			cfg, err := loadConfig(cmd, s, file)
+			cfg, err := p.loadConfig(cmd, file)
 			if err != nil {
 				return err
 			}
-			return cfg.WriteEffective(s.Out)
+			return cfg.WriteEffective(p.Out)
 		},
 	}
-	config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "YAML file with the configuration (or PARLEY_CONFIG)")
+	configFlags(cmd, &file)
 	cmd.Flags().BoolVar(&effective, "effective", false, "the sum of defaults, file, environment and flags")
 	return cmd
 }

@@ -1,41 +1,41 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
-// Streams are where a command reads and writes, and the environment it sees.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-	Env      []string // as os.Environ gives it
+// program is what every verb works with: its streams and the global flags.
+type program struct {
+	Streams
+	flags globals
+	now   func() time.Time
+	lines *lineReader // of In, made when something is asked
+	hint  string      // why no key was sent, where one was expected
 }
 
-// Process is the process's own streams.
-func Process() Streams {
-	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
+// globals are the flags that every verb has.
+type globals struct {
+	server  string
+	data    string
+	keyFile string
+	output  output
+	quiet   bool
 }
-
-// exitUsage is the exit code of a command line that cannot be understood.
-const exitUsage = 2
-
-// usageError marks an error of the command line itself.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
 
 // Main runs one command line and gives its exit code. The error is printed to
-// the error stream as one line; ctx ends a command that waits.
+// the error stream; ctx ends a command that waits.
 func Main(ctx context.Context, args []string, s Streams) int {
-	root := newRoot(s)
+	p := &program{Streams: s, now: time.Now}
+	root := newRoot(p)
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -44,45 +44,135 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(s.Err, "parley: "+message(err))
+	text := message(ctx, err)
+	if p.hint != "" && kindOf(err) == parley.Unauthorized {
+		text += "\n  " + cleanLine(p.hint)
+	}
+	fmt.Fprintln(s.Err, "parley: "+text)
 	return exitCode(err)
 }
 
-// message is what a person reads of err. The command line's own errors have no
-// internal half: whoever runs it may know all of it.
-func message(err error) string {
-	if e, ok := errors.AsType[*parley.Error](err); ok {
-		return e.Public()
-	}
-	return err.Error()
-}
-
-func exitCode(err error) int {
-	if _, ok := errors.AsType[usageError](err); ok {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[*parley.Error](err); ok {
-		return parley.KindOf(err).Info().Exit
-	}
-	return 1
-}
-
-func newRoot(s Streams) *cobra.Command {
+func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "parley",
 		Short: "A governed mesh for agents: one door, every call identified, recorded and measured",
+		Long: `Parley stands between agents and whoever calls them: one door at which every
+call is identified, recorded and measured. Agents and callers stay as they are.
+
+The verbs below talk to the mesh on this machine through its own socket, or to
+the one that --server names.`,
 		Example: `  parley serve
   parley agent add echo http://127.0.0.1:9000
-  parley send echo "hello"`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+  parley send echo "hello"
+  parley calls list`,
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		TraverseChildren: true, // lets global flags stand before the verb, also where it has one of that name
 	}
+	parent(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.flags.output.check() }
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(s), configCommand(s), versionCommand())
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.flags.server, "server", "", "address of the mesh, such as https://mesh.example.com (or PARLEY_SERVER); default: the socket in --data")
+	flags.StringVar(&p.flags.data, "data", "", "data directory of the mesh on this machine (or PARLEY_DATA); default: "+defaultData)
+	flags.StringVar(&p.flags.keyFile, "key-file", "", "file with the API key to use (or PARLEY_KEY_FILE; PARLEY_KEY is the key itself)")
+	p.flags.output = outputTable
+	flags.Var(&p.flags.output, "output", "table, or json: one document, or one line per item for lists and streams")
+	flags.BoolVar(&p.flags.quiet, "quiet", false, "print results only, no remarks and no progress")
+	root.AddCommand(
+		serveCommand(p), configCommand(p),
+		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
+		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
+		versionCommand(p),
+	)
+	mergeFlags(root)
 	return root
+}
+
+// defaultData is the data directory as help texts write it.
+const defaultData = "$XDG_DATA_HOME/parley"
+
+// mergeFlags makes every command know the global flags before it is looked
+// for: a boolean one that stands before a verb takes no value.
+func mergeFlags(cmd *cobra.Command) {
+	cmd.LocalFlags()
+	for _, child := range cmd.Commands() {
+		mergeFlags(child)
+	}
+}
+
+// parent makes cmd a verb that only has verbs below it: alone it prints its
+// help, and an unknown word is refused with the nearest known.
+func parent(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		advice := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			advice = fmt.Sprintf("; did you mean %q?", near[0])
+		}
+		return usagef("%q is no verb of %s%s; see %s --help", args[0], cmd.CommandPath(), advice, cmd.CommandPath())
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// arguments wants exactly the named arguments.
+func arguments(names ...string) cobra.PositionalArgs { return argumentsBetween(len(names), names...) }
+
+// argumentsBetween wants the named arguments, of which the last may be left
+// out down to least.
+func argumentsBetween(least int, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usagef("%s is missing: %s; see %s --help", names[len(args)], cmd.UseLine(), cmd.CommandPath())
+		case len(args) > len(names):
+			return usagef("%q is one argument too many (put quotes around text with spaces): %s; see %s --help", args[len(names)], cmd.UseLine(), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// usageError marks an error of the command line itself.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// variable is an environment variable's value; empty counts as unset.
+func (p *program) variable(name string) string {
+	for i := len(p.Env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(p.Env[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// dataDir is the data directory of the mesh on this machine.
+func (p *program) dataDir() (string, error) {
+	if dir := cmp.Or(p.flags.data, p.variable("PARLEY_DATA")); dir != "" {
+		return dir, nil
+	}
+	dir, err := config.DefaultData(func(name string) (string, bool) { v := p.variable(name); return v, v != "" })
+	if err != nil {
+		return "", usagef("no data directory is known (%w): set --data, or --server to use a mesh elsewhere", err)
+	}
+	return dir, nil
+}
+
+// within bounds ctx by a verb's --timeout; zero means no bound.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, timeout)
 }

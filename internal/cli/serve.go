@@ -4,10 +4,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mesh/parley/internal/app"
-	"github.com/parley-mesh/parley/internal/config"
 )
 
-func serveCommand(s Streams) *cobra.Command {
+func serveCommand(p *program) *cobra.Command {
 	var file, ready string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -20,17 +19,16 @@ master key and an admin key; only the path of the latter is printed.`,
   parley serve --config parley.yaml
   parley serve --data ./data --listen 127.0.0.1:0 --ready-file ready.json
   parley serve --allow-network 10.20.0.0/16`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd, s, file)
+			cfg, err := p.loadConfig(cmd, file)
 			if err != nil {
 				return err
 			}
-			return app.Serve(cmd.Context(), cfg, app.Options{ReadyFile: ready, LogTo: s.Err, Version: Version()})
+			return app.Serve(cmd.Context(), cfg, app.Options{ReadyFile: ready, LogTo: p.Err, Version: Version()})
 		},
 	}
-	config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "YAML file with the configuration (or PARLEY_CONFIG)")
+	configFlags(cmd, &file)
 	cmd.Flags().StringVar(&ready, "ready-file", "", "write the addresses here as JSON once everything answers")
 	return cmd
 }

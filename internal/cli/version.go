@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/parley-mesh/parley/internal/a2a"
 )
 
 // version and commit are set by the linker in release builds.
@@ -28,23 +29,23 @@ type versionInfo struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
 	Go      string `json:"go"`
-	A2A     string `json:"a2a"` // protocol versions spoken
+	A2A     string `json:"a2a"` // protocol version spoken
 }
 
-func versionCommand() *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use: "version", Short: "Print version, commit and the protocol spoken", Args: cobra.NoArgs,
+func versionCommand(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print version, commit and the protocol spoken", Args: arguments(),
 		Example: "  parley version\n  parley version --output json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			info := versionInfo{Version(), commit, runtime.Version(), "1.0"}
-			if output == "json" {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
+		RunE: func(*cobra.Command, []string) error {
+			info := versionInfo{Version(), commit, runtime.Version(), string(a2a.V10)}
+			if p.json() {
+				return p.document(info)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "parley %s %s (%s), A2A %s\n", info.Version, info.Commit, info.Go, info.A2A)
-			return err
+			line := "parley " + info.Version
+			if info.Commit != "" {
+				line += " " + info.Commit
+			}
+			return p.print("%s\n", fmt.Sprintf("%s (%s), A2A %s", line, info.Go, info.A2A))
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "table", "table or json")
-	return cmd
 }

@@ -211,7 +211,7 @@ func defaultLimits() Limits {
 		BodyTimeout:        time.Minute,
 		IdleTimeout:        2 * time.Minute,
 		StreamWriteTimeout: 30 * time.Second,
-		StreamKeepalive:    15 * time.Second,
+		StreamKeepalive:    4 * time.Second, // the official Python client gives up after 5 s of silence
 		ShutdownTimeout:    30 * time.Second,
 
 		Connections:         10_000,

@@ -204,8 +204,8 @@ func TestRelativePathsStartFromTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{c.Data, c.TLS.Cert, c.TLS.Key, c.MasterKey.Reveal()}
-	want := []string{filepath.Join(dir, "state"), filepath.Join(dir, "tls/cert.pem"), "/nonexistent/key.pem", "hunter2"}
+	got := []string{c.Data, c.TLS.Cert, c.TLS.Key, c.MasterKey.Reveal(), c.MasterKey.Reference()}
+	want := []string{filepath.Join(dir, "state"), filepath.Join(dir, "tls/cert.pem"), "/nonexistent/key.pem", "hunter2", "file:" + filepath.Join(dir, "master.key")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

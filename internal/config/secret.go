@@ -28,6 +28,7 @@ type Secret struct {
 	// other packages' structs: it would print a string there, but prints only
 	// the address of a pointer.
 	value *string
+	ref   string // where it came from: file:PATH with PATH resolved, or env:NAME
 }
 
 // NewSecret returns a Secret which holds value. It is for code that makes its
@@ -42,6 +43,10 @@ func (s Secret) Reveal() string {
 	}
 	return *s.value
 }
+
+// Reference returns where the secret came from, file:PATH or env:NAME, for code
+// that reads it itself; empty if it is unset or was made by NewSecret.
+func (s Secret) Reference() string { return s.ref }
 
 // IsSet reports whether the secret holds a value.
 func (s Secret) IsSet() bool { return s.value != nil }
@@ -77,37 +82,42 @@ func resolveSecret(ref, base string, getenv func(string) (string, bool)) (Secret
 		return Secret{}, nil
 	}
 	if path, ok := strings.CutPrefix(ref, "file:"); ok && path != "" {
-		return secretFromFile(resolvePath(path, base))
+		path = resolvePath(path, base)
+		value, err := secretFromFile(path)
+		if err != nil {
+			return Secret{}, err
+		}
+		return Secret{value: &value, ref: "file:" + path}, nil
 	}
 	if name, ok := strings.CutPrefix(ref, "env:"); ok && name != "" {
 		value, set := getenv(name)
 		if !set || value == "" {
 			return Secret{}, fmt.Errorf("the environment variable %s it refers to is not set: set it, or use file:PATH", name)
 		}
-		return NewSecret(value), nil
+		return Secret{value: &value, ref: ref}, nil
 	}
 	return Secret{}, errors.New("a secret is given by reference: write file:/path/to/file or env:NAME, not the secret itself")
 }
 
-func secretFromFile(path string) (Secret, error) {
+func secretFromFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return Secret{}, fmt.Errorf("the file %s it refers to does not exist", path)
+			return "", fmt.Errorf("the file %s it refers to does not exist", path)
 		}
-		return Secret{}, fmt.Errorf("read the file it refers to: %w", err)
+		return "", fmt.Errorf("read the file it refers to: %w", err)
 	}
 	defer f.Close() // read only: nothing can be lost
 	raw, err := io.ReadAll(io.LimitReader(f, int64(maxSecretFile)+1))
 	if err != nil {
-		return Secret{}, fmt.Errorf("read the file it refers to: %w", err)
+		return "", fmt.Errorf("read the file it refers to: %w", err)
 	}
 	if ByteSize(len(raw)) > maxSecretFile {
-		return Secret{}, fmt.Errorf("the file %s it refers to is larger than %s: is it the right file?", path, maxSecretFile)
+		return "", fmt.Errorf("the file %s it refers to is larger than %s: is it the right file?", path, maxSecretFile)
 	}
 	value := strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
 	if value == "" {
-		return Secret{}, fmt.Errorf("the file %s it refers to is empty", path)
+		return "", fmt.Errorf("the file %s it refers to is empty", path)
 	}
-	return NewSecret(value), nil
+	return value, nil
 }

@@ -3,40 +3,34 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
-// localKey marks the context of connections through the mesh's own socket.
-type localKey struct{}
-
-// WithLocal marks a connection's context as one through the mesh's own socket:
-// whoever can open that file is the local admin.
-func WithLocal(ctx context.Context) context.Context {
-	return context.WithValue(ctx, localKey{}, true)
+// throughSocket reports whether a connection was accepted on the mesh's own
+// Unix socket. The listener's address says so, not anything the caller sends.
+func throughSocket(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && addr.Network() == "unix"
 }
 
-func isLocal(ctx context.Context) bool {
-	local, ok := ctx.Value(localKey{}).(bool)
-	return ok && local
-}
-
-// CredentialOf is what a request presents.
-func CredentialOf(r *http.Request) identity.Credential {
+// credentialOf is what a request presents.
+func credentialOf(r *http.Request) identity.Credential {
 	return identity.Credential{
 		Authorization: r.Header.Get("Authorization"),
 		XAPIKey:       r.Header.Get("X-Api-Key"),
 		RemoteAddr:    r.RemoteAddr,
-		LocalSocket:   isLocal(r.Context()),
+		LocalSocket:   throughSocket(r),
 	}
 }
 
 // identify says who calls. It fails closed: without a valid credential only an
 // agent that the configuration opens by name can be reached.
 func (g *Gateway) identify(ctx context.Context, c *Call) error {
-	credential := CredentialOf(c.http)
+	credential := credentialOf(c.http)
 	switch {
 	case credential.Empty() && !credential.LocalSocket && g.anonymous[c.record.Agent]:
 		c.caller = identity.AnonymousCaller(g.Environment)

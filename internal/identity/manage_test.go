@@ -3,6 +3,7 @@ package identity_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // fieldsOf are the paths of the fields err complains of.
 func fieldsOf(err error) (paths []string) {
-	if e, ok := err.(*parley.Error); ok {
+	if e, ok := errors.AsType[*parley.Error](err); ok {
 		for _, f := range e.Fields {
 			paths = append(paths, f.Path)
 		}
@@ -53,7 +54,11 @@ func TestCreateNamesEveryWrongField(t *testing.T) {
 		if diff := cmp.Diff(tc.want, fieldsOf(tc.err)); diff != "" || parley.KindOf(tc.err) != parley.Invalid {
 			t.Errorf("%s: %v (-want +got):\n%s", tc.name, tc.err, diff)
 		}
-		for _, f := range tc.err.(*parley.Error).Fields {
+		e, ok := errors.AsType[*parley.Error](tc.err)
+		if !ok {
+			t.Fatalf("%s: %T has no fields", tc.name, tc.err)
+		}
+		for _, f := range e.Fields {
 			if f.Problem == "" || f.Fix == "" {
 				t.Errorf("%s: field %s does not say the problem and the fix: %+v", tc.name, f.Path, f)
 			}

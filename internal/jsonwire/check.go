@@ -16,7 +16,7 @@ import (
 type CheckOptions struct {
 	Limits Limits
 	Sink   Sink // receives the members marked fact; nil for none
-	Lax    bool // forgive what a Checker may forgive an answering peer
+	Lax    bool // forgive an answering peer what a Checker may forgive, and null for an empty list
 }
 
 // Check reads data once and returns what is wrong with it, in document order and
@@ -260,7 +260,8 @@ func (c *checker) fieldValue(f *field, quiet bool) bool {
 	}
 	if k == 'n' && f.node.form != formAny {
 		c.token()
-		return false
+		// Go programs write null for a list without elements.
+		return c.opt.Lax && f.node.form == formArray
 	}
 	before := len(c.problems)
 	raw := c.value(&f.node, k, quiet || f.quiet)

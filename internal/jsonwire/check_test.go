@@ -120,6 +120,19 @@ func TestCheckLax(t *testing.T) {
 	}
 }
 
+func TestCheckLaxList(t *testing.T) {
+	type page struct {
+		Items []line `json:"items" wire:"required"`
+		Next  string `json:"next" wire:"required"`
+	}
+	doc := []byte(`{"items":null,"next":null}`)
+	for lax, want := range map[bool]int{false: 2, true: 1} {
+		if got := ShapeOf[page]().Check(doc, CheckOptions{Lax: lax}); len(got) != want {
+			t.Errorf("lax %v: %v, want %d problems", lax, got, want)
+		}
+	}
+}
+
 func TestCheckCollectsBoundedly(t *testing.T) {
 	doc := `{"orderId":"o1","lines":[` + strings.Repeat(`{},`, 1000) + `{}]}`
 	got := ShapeOf[order]().Check([]byte(doc), CheckOptions{})

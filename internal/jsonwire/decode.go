@@ -88,8 +88,11 @@ func Quote(text string) jsontext.Value {
 // value.
 func Strings(raw jsontext.Value) []string {
 	var list []string
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil
+	for _, v := range Elements(raw) {
+		if v[0] != '"' {
+			return nil
+		}
+		list = append(list, String(v))
 	}
 	return list
 }

@@ -23,7 +23,7 @@ const (
 // body.
 type Call struct {
 	ID           jsontext.Value // as sent, a number stays that number; nil if there was none, or none usable
-	Notification bool           // no id at all: the sender wants no answer
+	Notification bool           // a request without an id: the sender wants no answer
 	Method       string
 	Params       jsontext.Value // an object; nil if absent
 	ParamsOffset int            // where Params starts in the body
@@ -156,7 +156,6 @@ func (p *callParser) params() {
 
 // judge looks at the whole envelope once it is read.
 func (p *callParser) judge() *RPCError {
-	p.call.Notification = !p.hasID
 	if String(p.version) != "2.0" {
 		p.refuse("/jsonrpc", `must be "2.0"`)
 	}
@@ -169,6 +168,7 @@ func (p *callParser) judge() *RPCError {
 	if len(p.wrong) > 0 {
 		return &RPCError{Code: CodeInvalidRequest, Message: p.wrong[0].Error(), Problems: p.wrong}
 	}
+	p.call.Notification = !p.hasID
 	s := p.shape(p.call.Method)
 	if s == nil {
 		return &RPCError{Code: CodeMethodNotFound, Message: fmt.Sprintf("there is no method %q", clip(p.call.Method))}

@@ -75,6 +75,10 @@ func TestParseCall(t *testing.T) {
 	if err != nil || !call.Notification {
 		t.Errorf("a call without id: %+v, %v; want a notification", call, err)
 	}
+	call, err = ParseCall([]byte(`{"jsonrpc":"1.0","method":"Order"}`), orderMethod, CheckOptions{})
+	if err == nil || call.Notification {
+		t.Errorf("what is no request is no notification: %+v, %v", call, err)
+	}
 }
 
 func TestParseAnswer(t *testing.T) {

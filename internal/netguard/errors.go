@@ -65,7 +65,7 @@ const (
 	ReasonRefused  Reason = "refused"   // the Guard said no; see RefusedError
 	ReasonDNS      Reason = "dns"       // the host name has no address
 	ReasonConnect  Reason = "connect"   // no TCP connection
-	ReasonTLS      Reason = "tls"       // no TLS session: certificate, version, or no TLS there
+	ReasonTLS      Reason = "tls"       // no TLS handshake: certificate, version, or no TLS there
 	ReasonTimeout  Reason = "timeout"   // a time limit passed
 	ReasonCanceled Reason = "canceled"  // the caller's context ended
 	ReasonTooLarge Reason = "too_large" // the answer is larger than the limit

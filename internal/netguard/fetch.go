@@ -225,7 +225,7 @@ func (f *fetch) explain(err error) *Error {
 	case ReasonConnect:
 		return f.fail(reason, "nothing answers at "+f.url.Host+": check host and port, and that the server runs", err)
 	case ReasonTLS:
-		return f.fail(reason, "no TLS session with "+f.url.Host+": "+tlsProblem(err), err)
+		return f.fail(reason, "no TLS handshake with "+f.url.Host+": "+tlsProblem(err), err)
 	case ReasonTimeout:
 		return f.fail(reason, "no answer in time: "+f.phase(), err)
 	case ReasonCanceled:
@@ -241,7 +241,7 @@ func (f *fetch) phase() string {
 	case !f.connected.Load():
 		return "no connection"
 	case f.inTLS.Load():
-		return "connected, but no TLS session"
+		return "connected, but no TLS handshake"
 	default:
 		return "connected, but the response did not come or did not end"
 	}

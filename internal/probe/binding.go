@@ -207,7 +207,7 @@ func (l *look) explain(err error) string {
 	case netguard.ReasonConnect:
 		return "nothing answers there"
 	case netguard.ReasonTLS:
-		return "no TLS session: check the certificate, and that TLS is spoken there"
+		return "no TLS handshake: check the certificate, and that TLS is spoken there"
 	case netguard.ReasonTimeout:
 		return fmt.Sprintf("no answer within %v", l.limits.Probe)
 	case netguard.ReasonCanceled:

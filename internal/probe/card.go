@@ -47,6 +47,7 @@ func (l *look) readCard(raw []byte) error {
 func (l *look) tell(problems []a2a.Problem) (fields []parley.Field) {
 	slices.SortStableFunc(problems, func(a, b a2a.Problem) int { return cmp.Compare(severity(a), severity(b)) })
 	for _, p := range problems[:min(len(problems), maxCardProblems)] {
+		p.Path, p.Problem, p.Fix = words(p.Path, maxLabel), words(p.Problem, maxDescription), words(p.Fix, maxDescription)
 		if p.Level == a2a.LevelError {
 			l.problem(registry.Refusal, p.Path, p.Problem, p.Fix)
 			fields = append(fields, parley.Field{Path: p.Path, Problem: p.Problem, Fix: p.Fix})
@@ -86,7 +87,9 @@ func (l *look) explainSecurity(card *a2a.AgentCard) {
 	for _, name := range names[:min(len(names), maxSchemes)] {
 		path := "securitySchemes." + plain(name)
 		if c, kind := credentialFor(card.SecuritySchemes[name]); c != nil {
-			l.problem(registry.Note, path, "the agent takes "+kind, registry.AuthCommand(l.request.Agent, *c))
+			command := registry.AuthCommand(l.request.Agent, *c)
+			l.auth = cmp.Or(l.auth, command)
+			l.problem(registry.Note, path, "the agent takes "+kind, command)
 		} else {
 			l.problem(level, path, "the agent takes "+kind+", which the mesh cannot show yet", "")
 		}
@@ -114,13 +117,12 @@ func (l *look) canMeet(card *a2a.AgentCard, r a2a.SecurityRequirement) bool {
 func credentialFor(s a2a.SecurityScheme) (*registry.Credential, string) {
 	switch {
 	case s.APIKey != nil:
-		name := plain(s.APIKey.Name)
-		where := fmt.Sprintf("an API key in the %s %s", plain(s.APIKey.Location), name)
-		switch s.APIKey.Location {
-		case registry.InHeader, registry.InQuery:
-			return &registry.Credential{Kind: registry.APIKey, In: s.APIKey.Location, Name: name}, where
+		where := fmt.Sprintf("an API key in the %s %s", plain(s.APIKey.Location), plain(s.APIKey.Name))
+		c := &registry.Credential{Kind: registry.APIKey, In: s.APIKey.Location, Name: s.APIKey.Name}
+		if !c.Possible() {
+			return nil, where
 		}
-		return nil, where
+		return c, where
 	case s.HTTPAuth != nil && strings.EqualFold(s.HTTPAuth.Scheme, "bearer"):
 		return &registry.Credential{Kind: registry.Bearer}, "a bearer token"
 	case s.HTTPAuth != nil && strings.EqualFold(s.HTTPAuth.Scheme, "basic"):

@@ -292,12 +292,12 @@ func TestSlowAgentsEnd(t *testing.T) {
 	a.mux.HandleFunc("/slow", slow)
 	a.card = cardOf("", rpc(a.URL+"/slow"))
 	i := probe.New(loopbackGuard(), probe.Options{Limits: probe.Limits{Fetch: 50 * time.Millisecond}})
-	in, kind, text := look(t, i, registry.InspectRequest{URL: a.URL + "/slow", Exact: true})
+	_, kind, text := look(t, i, registry.InspectRequest{URL: a.URL + "/slow", Exact: true})
 	if kind != parley.AgentFailed || !strings.Contains(text, "no answer in time") {
 		t.Errorf("a slow card: kind %v, %s", kind, text)
 	}
 	i = probe.New(loopbackGuard(), probe.Options{Limits: probe.Limits{Probe: 50 * time.Millisecond}})
-	in, _, text = look(t, i, registry.InspectRequest{URL: a.URL})
+	in, _, text := look(t, i, registry.InspectRequest{URL: a.URL})
 	if text != "" || in.Use != -1 || in.Interfaces[0].Probe != "no answer within 50ms" {
 		t.Errorf("a slow interface: %+v, %s", in.Interfaces, text)
 	}

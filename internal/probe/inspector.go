@@ -40,15 +40,17 @@ const (
 type Limits struct {
 	Fetch time.Duration // for each address a card may be at; zero means 10 s
 	Probe time.Duration // for each request of the binding probe; zero means 10 s
-	Total time.Duration // for the whole look; zero means 45 s
+	// Total is for the whole look; zero means what the slowest agent may take
+	// within the other limits: two silent origins, then two rounds of probes in
+	// two bindings.
+	Total time.Duration
 }
 
 func (l Limits) orDefaults() Limits {
-	return Limits{
-		Fetch: cmp.Or(l.Fetch, 10*time.Second),
-		Probe: cmp.Or(l.Probe, 10*time.Second),
-		Total: cmp.Or(l.Total, 45*time.Second),
-	}
+	l.Fetch = cmp.Or(l.Fetch, 10*time.Second)
+	l.Probe = cmp.Or(l.Probe, 10*time.Second)
+	l.Total = cmp.Or(l.Total, 2*l.Fetch+2*2*l.Probe)
+	return l
 }
 
 // Options tune an Inspector. The zero value works.
@@ -84,6 +86,7 @@ type look struct {
 	request   registry.InspectRequest
 	transport *netguard.Transport // of this look alone, closed at its end
 	found     *registry.Inspection
+	auth      string // the command that stores what the card asks for; empty if it names nothing possible
 }
 
 // Inspect finds the card, judges it and probes its interfaces; see

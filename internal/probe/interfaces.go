@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -96,7 +97,7 @@ func (l *look) report(findings []finding, nonePermitted bool) {
 			l.problem(registry.Warning, path, findings[n].odd, "")
 		case i.Probe == registry.ProbeOK, i.Probe == registry.ProbeNotSpoken: // the latter the card's check has told
 		case i.Probe == registry.ProbeUnauthorized:
-			l.problem(registry.Warning, path, l.unauthorized(i), registry.AuthCommand(l.request.Agent, registry.Credential{Kind: registry.Bearer})+", or as the card's schemes say")
+			l.problem(registry.Warning, path, l.unauthorized(i), cmp.Or(l.auth, registry.AuthCommand(l.request.Agent, registry.Credential{Kind: registry.Bearer})))
 		case findings[n].refused && nonePermitted:
 			l.problem(registry.Refusal, path, i.Probe, "")
 		default:

@@ -61,7 +61,7 @@ func TestAgentThatWantsCredentials(t *testing.T) {
 	if got := lines(in, registry.Note); got != "securitySchemes.b: the agent takes a bearer token (parley agent auth echo --bearer)\n" {
 		t.Errorf("notes:\n%s", got)
 	}
-	if got := lines(in, registry.Warning); !strings.Contains(got, "supportedInterfaces[0]: wants credentials (parley agent auth echo") {
+	if got := lines(in, registry.Warning); !strings.Contains(got, "supportedInterfaces[0]: wants credentials (parley agent auth echo --bearer)") {
 		t.Errorf("warnings:\n%s", got)
 	}
 	in, _, text = look(t, loopback(), registry.InspectRequest{URL: g.URL, Credential: credentialFor(g.URL)})
@@ -148,6 +148,8 @@ func TestSchemesTheMeshCannotMeet(t *testing.T) {
 		`"d":{"mtlsSecurityScheme":{}},` +
 		`"e":{"httpAuthSecurityScheme":{"scheme":"Digest"}},` +
 		`"f":{"apiKeySecurityScheme":{"location":"query","name":"key"}},` +
+		`"h":{"apiKeySecurityScheme":{"location":"header","name":"X;rm -rf $HOME"}},` +
+		`"i":{"apiKeySecurityScheme":{"location":"header","name":"X$(id)"}},` +
 		`"g":{"httpAuthSecurityScheme":{"scheme":"basic"}}}`
 	a := newAgent(t)
 	a.card = cardOf(all+`,"securityRequirements":[{"schemes":{"b":{}}},{"schemes":{"f":{},"g":{}}}]`, rpc(a.URL+"/rpc"))
@@ -160,6 +162,8 @@ securitySchemes.b: the agent takes OAuth 2, which the mesh cannot show yet
 securitySchemes.c: the agent takes OpenID Connect, which the mesh cannot show yet
 securitySchemes.d: the agent takes a client certificate, which the mesh cannot show yet
 securitySchemes.e: the agent takes HTTP authentication by Digest, which the mesh cannot show yet
+securitySchemes.h: the agent takes an API key in the header X;rm -rf $HOME, which the mesh cannot show yet
+securitySchemes.i: the agent takes an API key in the header X$(id), which the mesh cannot show yet
 securityRequirements: the mesh cannot meet any of them: it shows an agent one bearer token, API key or user and password (let the agent accept one of these)
 `
 	if got := lines(in, registry.Warning); got != want {

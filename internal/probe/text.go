@@ -10,7 +10,7 @@ const (
 	maxTitle       = 200
 	maxDescription = 2000
 	maxVersion     = 100
-	maxLabel       = 200 // of an interface the mesh does not speak
+	maxLabel       = 200 // of an interface the mesh does not speak, and of a path into the card
 	// maxForeignText is how much of them goes into a message.
 	maxForeignText = 60
 )

@@ -34,14 +34,14 @@ const (
 )
 
 // Credential is what the mesh shows an agent. Secret is sealed at rest; no way
-// of printing a Credential shows it.
+// of printing or encoding a Credential shows it.
 type Credential struct {
 	Agent     parley.AgentName
 	Kind      CredentialKind
-	In        string // api_key: InHeader or InQuery
-	Name      string // api_key: the header's or parameter's name; basic: the user
-	Origin    string // scheme://host:port it may go to
-	Secret    string
+	In        string           // api_key: InHeader or InQuery
+	Name      string           // api_key: the header's or parameter's name; basic: the user
+	Origin    string           // scheme://host:port it may go to
+	Secret    string           `json:"-"`
 	Owner     parley.OwnerName // whose key seals it
 	CreatedAt time.Time
 }
@@ -118,6 +118,14 @@ func OriginOf(address string) (string, error) {
 	return strings.ToLower(u.Scheme) + "://" + host + ":" + port, nil
 }
 
+// Possible reports whether a credential of this shape can be stored, whatever
+// its secret.
+func (c *Credential) Possible() bool {
+	shape := *c
+	shape.Secret = "x"
+	return len(shape.check()) == 0
+}
+
 // check reports every wrong member of the credential.
 func (c *Credential) check() []parley.Field {
 	var wrong []parley.Field
@@ -185,7 +193,8 @@ func reservedHeader(name string) bool {
 	}
 }
 
-// AuthCommand is the command that stores a credential of that shape.
+// AuthCommand is the command that stores a credential of that shape, fit to be
+// pasted: names come from cards, and a card must not write shell commands.
 func AuthCommand(agent parley.AgentName, c Credential) string {
 	if agent == "" {
 		agent = "NAME"
@@ -195,9 +204,21 @@ func AuthCommand(agent parley.AgentName, c Credential) string {
 	case c.Kind == Basic:
 		return s + " --basic USER"
 	case c.Kind == APIKey && c.In == InQuery:
-		return s + " --api-key --query " + c.Name
+		return s + " --api-key --query " + shellWord(c.Name)
 	case c.Kind == APIKey:
-		return s + " --api-key --header " + c.Name
+		return s + " --api-key --header " + shellWord(c.Name)
 	}
 	return s + " --bearer"
+}
+
+// shellWord quotes s unless a shell takes it as it is.
+func shellWord(s string) string {
+	special := func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("-_.", r)
+	}
+	if s != "" && !strings.HasPrefix(s, "-") && !strings.ContainsFunc(s, special) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

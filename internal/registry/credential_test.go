@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -69,9 +70,26 @@ func TestCredentialNeverPrintsItsSecret(t *testing.T) {
 	c := Credential{Kind: APIKey, In: InHeader, Name: "X-Key", Secret: "hush-hush", Origin: "https://a:443"}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "credential", c, "pointer", &c)
-	all := fmt.Sprintf("%v %+v %#v %s %v %+v %#v", c, c, c, c, &c, &c, &c) + log.String()
+	encoded, err := json.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := string(encoded) + fmt.Sprintf("%v %+v %#v %s %v %+v %#v", c, c, c, c, &c, &c, &c) + log.String()
 	if strings.Contains(all, "hush") || !strings.Contains(all, "X-Key") {
 		t.Error(all)
+	}
+}
+
+func TestAuthCommandIsOneCommand(t *testing.T) {
+	for name, want := range map[string]string{
+		"X-API-Key":        "parley agent auth NAME --api-key --header X-API-Key",
+		"X;rm -rf $HOME|x": `parley agent auth NAME --api-key --header 'X;rm -rf $HOME|x'`,
+		"it's":             `parley agent auth NAME --api-key --header 'it'\''s'`,
+		"--server":         `parley agent auth NAME --api-key --header '--server'`,
+	} {
+		if got := AuthCommand("", Credential{Kind: APIKey, In: InHeader, Name: name}); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	}
 }
 

@@ -81,6 +81,7 @@ func (m *memory) DeleteAgent(_ context.Context, name parley.AgentName, version i
 		return parley.E("memory.delete", parley.Conflict, parley.Subject(name), "changed meanwhile", nil)
 	}
 	delete(m.agents, name)
+	delete(m.credentials, name)
 	m.events = append(m.events, events...)
 	return nil
 }

@@ -267,11 +267,6 @@ func (r *Registrar) Remove(ctx context.Context, name parley.AgentName) error {
 		return err
 	}
 	defer r.changed(name)
-	// The credential goes first: a crash in between leaves an agent without a
-	// credential, never a credential without an agent.
-	if err := r.store.DeleteCredential(ctx, name); err != nil && parley.KindOf(err) != parley.NotFound {
-		return err
-	}
 	return r.store.DeleteAgent(ctx, name, a.Version, a.event(EventRemoved, r.now(), nil))
 }
 

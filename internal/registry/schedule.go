@@ -69,7 +69,8 @@ func (r *Registrar) refreshDue(ctx context.Context, plans map[parley.AgentName]p
 	}
 	failed := make([]bool, len(due))
 	var looks sync.WaitGroup
-	slots := make(chan struct{}, cap(r.looking))
+	// One turn is left to whoever asks for a look while the schedule is busy.
+	slots := make(chan struct{}, max(1, cap(r.looking)-1))
 	for i, name := range due {
 		slots <- struct{}{}
 		looks.Go(func() {
@@ -101,6 +102,9 @@ func (r *Registrar) due(ctx context.Context, plans map[parley.AgentName]plan) ([
 		if err != nil {
 			return nil, err
 		}
+		if len(page) == 0 {
+			break
+		}
 		for _, a := range page {
 			after = a.Name
 			seen[a.Name] = true
@@ -112,9 +116,6 @@ func (r *Registrar) due(ctx context.Context, plans map[parley.AgentName]plan) ([
 			if !p.at.After(now) {
 				names = append(names, a.Name)
 			}
-		}
-		if len(page) < agentsPage {
-			break
 		}
 	}
 	for name := range plans {

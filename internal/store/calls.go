@@ -94,9 +94,10 @@ func decodeSteps(s string) []call.Step {
 
 // begin is the work of Begin.
 type begin struct {
-	live   *live
+	db     *DB
 	record call.Record
 	seq    int64
+	waited bool
 }
 
 func (b *begin) write(tx *tx) error {
@@ -106,8 +107,16 @@ func (b *begin) write(tx *tx) error {
 }
 
 func (b *begin) ended(err error) {
-	if err == nil {
-		b.live.begun(&b.record, b.seq)
+	switch {
+	case err != nil && b.waited:
+	case err != nil:
+		b.db.live.drop(b.record.ID)
+		b.db.stats.refused()
+		b.db.opt.Log.Error("a call was begun without a record", "call", b.record.ID, "agent", b.record.Agent, "err", err)
+	case b.waited:
+		b.db.live.begun(&b.record, b.seq)
+	default:
+		b.db.live.place(b.record.ID, b.seq)
 	}
 }
 
@@ -119,9 +128,16 @@ func (b *begin) ended(err error) {
 // parley.Conflict where the id is taken.
 func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 	const op parley.Op = "store.begin"
-	b := &begin{live: db.live, record: *r}
-	if db.opt.Durability == Relaxed && db.w.trouble() == nil {
-		return db.fault(op, parley.Subject(r.ID.String()), db.w.later(b))
+	b := &begin{db: db, record: *r, waited: db.opt.Durability == Strict || db.w.trouble() != nil}
+	if !b.waited {
+		// The call is open from here on: what it causes may arrive before the
+		// commit.
+		db.live.begun(&b.record, 0)
+		err := db.w.later(b)
+		if err != nil {
+			db.live.drop(r.ID)
+		}
+		return db.fault(op, parley.Subject(r.ID.String()), err)
 	}
 	if err := db.w.do(ctx, b); err != nil {
 		return db.fault(op, parley.Subject(r.ID.String()), err)
@@ -149,6 +165,9 @@ type settlement struct {
 // that has no row, because its Begin failed, gets one. A call that has ended
 // stays as it is: parley.Conflict.
 //
+// A settlement without a record is what the mesh itself learnt of a task; it is
+// always waited for.
+//
 // A task or context belongs to the principal that first used it. A settlement
 // that says otherwise is refused with parley.Denied and changes nothing. Where
 // nobody waits for the refusal, the call is ended as a crash with the reason
@@ -156,16 +175,22 @@ type settlement struct {
 // task, context and events are left out.
 func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	const op parley.Op = "store.settle"
+	if s.Record == nil {
+		return db.saw(ctx, s.Task)
+	}
 	k := &settlement{db: db, Settlement: s, record: *s.Record, waited: wait, now: db.opt.Now()}
 	k.Record = &k.record
-	subject := parley.Subject(s.Record.ID.String())
+	r := k.Record
+	subject := parley.Subject(r.ID.String())
 	if s.Task != nil {
 		task := *s.Task
 		k.Task = &task
 		if task.Snapshot != nil {
+			// An owner's first seal needs a write. If that fails, the end of
+			// the call counts more than the snapshot, which the agent has too.
 			sealed, err := db.vault.Seal(ctx, task.Owner, snapshotPlace(task.Key()), task.Snapshot)
 			if err != nil {
-				return db.fault(op, subject, err)
+				db.opt.Log.Warn("a task is kept without its snapshot", "call", r.ID, "agent", r.Agent, "err", err)
 			}
 			k.snapshot = sealed
 		}
@@ -188,7 +213,32 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 }
 
 func foreign(s call.Settlement) error {
-	return parley.E("store.settle", parley.Denied, parley.Subject(s.Record.ID.String()), "the task or context belongs to another principal", nil)
+	return foreignTo(parley.Subject(s.Record.ID.String()))
+}
+
+func foreignTo(subject parley.Subject) error {
+	return parley.E("store.settle", parley.Denied, subject, "the task or context belongs to another principal", nil)
+}
+
+// saw writes a task's newest state, as the mesh itself learnt it. It returns
+// when that is durable.
+func (db *DB) saw(ctx context.Context, t *call.Task) error {
+	const op parley.Op = "store.settle"
+	subject := parley.Subject(t.ID)
+	var sealed []byte
+	if t.Snapshot != nil {
+		var err error
+		if sealed, err = db.vault.Seal(ctx, t.Owner, snapshotPlace(t.Key()), t.Snapshot); err != nil {
+			return db.fault(op, subject, err)
+		}
+	}
+	return db.fault(op, subject, db.w.do(ctx, statements(func(tx *tx) error {
+		ok, err := tx.saveTask(t, sealed)
+		if err == nil && !ok {
+			err = foreignTo(subject)
+		}
+		return err
+	})))
 }
 
 func (k *settlement) write(tx *tx) error {

@@ -20,16 +20,17 @@ const pageMax = 500
 const contextUse = 24 * time.Hour
 
 // A final task stays final: a late frame that tells of an earlier state
-// changes nothing but what was unknown.
+// changes nothing. A newer state without a snapshot drops the old snapshot,
+// which tells of an older one.
 const upsertTask = `INSERT INTO tasks (
 	agent, instance, id, principal, owner, context_id, state, status_at, final, call, updated_at, snapshot)
 	VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
 	ON CONFLICT (agent, instance, id) DO UPDATE SET
-		owner = iif(excluded.snapshot IS NULL, tasks.owner, excluded.owner),
+		owner = excluded.owner,
 		context_id = iif(excluded.context_id = '', tasks.context_id, excluded.context_id),
 		state = excluded.state, status_at = excluded.status_at, final = excluded.final,
 		call = excluded.call, updated_at = excluded.updated_at,
-		snapshot = coalesce(excluded.snapshot, tasks.snapshot)
+		snapshot = excluded.snapshot
 	WHERE tasks.principal = excluded.principal AND tasks.final <= excluded.final`
 
 // saveTask writes a task's newest state; ok is false where it belongs to
@@ -129,9 +130,6 @@ func ahead(pending, stored *call.Task) *call.Task {
 		return stored
 	}
 	t := *pending
-	if t.Snapshot == nil && stored != nil {
-		t.Snapshot = stored.Snapshot
-	}
 	return &t
 }
 

@@ -38,17 +38,16 @@ const (
 
 // Metric names; Prometheus writes dots as underscores and adds the unit.
 const (
-	MetricCalls         = "parley.calls"             // counter {agent, method, outcome}
-	MetricCallDuration  = "parley.call.duration"     // histogram, seconds {agent, method}
-	MetricFirstByte     = "parley.call.first_byte"   // histogram, seconds {agent, method}
-	MetricOpenCalls     = "parley.calls.open"        // gauge
-	MetricOpenStreams   = "parley.streams.open"      // gauge
-	MetricAuthFailures  = "parley.auth.failures"     // counter {reason}
-	MetricCommit        = "parley.store.commit"      // histogram, seconds
-	MetricBatch         = "parley.store.batch"       // histogram, operations a commit
-	MetricQueue         = "parley.store.queue"       // gauge, operations waiting
-	MetricSettleFailed  = "parley.store.settle.lost" // counter
-	MetricAgentRefresh  = "parley.agent.refresh"     // counter {result}
-	MetricWatchedTasks  = "parley.tasks.watched"     // gauge
-	MetricControlErrors = "parley.control.errors"    // counter {kind}
+	MetricCalls         = "parley.calls"           // counter {agent, method, outcome}
+	MetricCallDuration  = "parley.call.duration"   // histogram, seconds {agent, method}
+	MetricFirstByte     = "parley.call.first_byte" // histogram, seconds {agent, method}
+	MetricOpenCalls     = "parley.calls.open"      // gauge
+	MetricOpenStreams   = "parley.streams.open"    // gauge
+	MetricAuthFailures  = "parley.auth.failures"   // counter {reason}
+	MetricCommit        = "parley.store.commit"    // histogram, seconds
+	MetricBatch         = "parley.store.batch"     // histogram, operations a commit
+	MetricQueue         = "parley.store.queue"     // gauge, operations waiting
+	MetricStoreFailures = "parley.store.failures"  // counter
+	MetricSettleRefused = "parley.store.refused"   // counter
+	MetricWatchedTasks  = "parley.tasks.watched"   // gauge
 )

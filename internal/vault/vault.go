@@ -50,6 +50,13 @@ func New(master *Master, keys Keys, now func() time.Time) *Vault {
 	return &Vault{master: master, keys: keys, now: now, cache: map[parley.OwnerName]*xaes{}}
 }
 
+// Derive gives a key of 32 bytes for a purpose that is not sealing, the same as
+// long as the master key is.
+func (v *Vault) Derive(purpose string) []byte {
+	key := v.master.derive("parley purpose key: " + purpose)
+	return key[:]
+}
+
 // A sealed value is: format (1 byte), nonce, ciphertext, tag.
 const (
 	format    = 1

@@ -29,7 +29,7 @@ func main() {
 
 func analyzers() []*analysis.Analyzer {
 	all := []*analysis.Analyzer{
-		errorlint.NewAnalyzer(),
+		allowBareEOF(errorlint.NewAnalyzer()),
 		bodyclose.Analyzer,
 		sqlclosecheck.NewAnalyzer(),
 		rowserr.NewAnalyzer("database/sql"),

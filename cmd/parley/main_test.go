@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"parley": main})
+}
+
+// scriptsTime bounds all scripts together; each takes seconds.
+const scriptsTime = 4 * time.Minute
+
+// TestScripts runs what a user could type: one script a topic.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Deadline:            time.Now().Add(scriptsTime),
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(e *testscript.Env) error {
+			// The proxy of whoever runs the tests has no part in them.
+			for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+				e.Setenv(name, "")
+			}
+			e.Setenv("PARLEY_DATA", e.WorkDir+"/data")
+			e.Setenv("TZ", "UTC")
+			e.Values[keyMesh{}] = make([]*runningMesh, 1)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"mesh":   startMesh,
+			"sample": startSample,
+			"code":   exitsWith,
+			"json":   setFromJSON,
+		},
+	})
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2atest"
+	"github.com/parley-mesh/parley/internal/jsonwire"
+)
+
+const (
+	startTime = 20 * time.Second      // for a mesh to serve
+	stopTime  = 20 * time.Second      // for a mesh to end
+	readyPoll = 10 * time.Millisecond // between two looks for a file
+)
+
+// startMesh is the script command "mesh [serve flags]": it serves the mesh of
+// $PARLEY_DATA on free ports until the script ends or says "mesh stop", and
+// sets $MESH to the edge's address.
+func startMesh(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("mesh cannot be negated")
+	}
+	if len(args) == 1 && args[0] == "stop" {
+		stopMesh(ts)
+		return
+	}
+	ready, log := ts.MkAbs("ready.json"), new(bytes.Buffer)
+	binary := lookPath(ts, "parley")
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
+	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
+	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "PARLEY_DATA=" + ts.Getenv("PARLEY_DATA"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	ts.Check(cmd.Start())
+	m := &runningMesh{cmd: cmd, log: log, ended: make(chan error, 1)}
+	go func() { m.ended <- cmd.Wait() }() // ends with the process, which stop waits for
+	meshes(ts)[0] = m
+	ts.Defer(func() {
+		if err := m.stop(); err != nil {
+			ts.Logf("the mesh: %v\n%s", err, log)
+		}
+	})
+	for end := time.Now().Add(startTime); ; {
+		text, err := os.ReadFile(ready)
+		if err == nil {
+			var r struct{ Listen, Control, Ops, Public string }
+			ts.Check(json.Unmarshal(text, &r))
+			ts.Setenv("MESH", r.Listen)
+			ts.Setenv("CONTROL", r.Control)
+			return
+		}
+		select {
+		case err := <-m.ended:
+			m.ended <- err
+			ts.Fatalf("the mesh ended: %v\n%s", err, log)
+		case <-time.After(readyPoll):
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no mesh after %s\n%s", startTime, log)
+		}
+	}
+}
+
+// runningMesh is a serving process.
+type runningMesh struct {
+	cmd   *exec.Cmd
+	log   *bytes.Buffer
+	ended chan error
+}
+
+// stop asks the process to end and waits for it; again does nothing.
+func (m *runningMesh) stop() error {
+	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case err := <-m.ended:
+		m.ended <- err
+		return err
+	case <-time.After(stopTime):
+		return errors.Join(fmt.Errorf("did not end within %s", stopTime), m.cmd.Process.Kill())
+	}
+}
+
+func stopMesh(ts *testscript.TestScript) {
+	m := meshes(ts)[0]
+	if m == nil {
+		ts.Fatalf("no mesh is running")
+	}
+	if err := m.stop(); err != nil {
+		ts.Fatalf("stop the mesh: %v\n%s", err, m.log)
+	}
+}
+
+// keyMesh is where a script keeps its mesh.
+type keyMesh struct{}
+
+func meshes(ts *testscript.TestScript) []*runningMesh { return ts.Value(keyMesh{}).([]*runningMesh) }
+
+// lookPath finds a program of the script's PATH.
+func lookPath(ts *testscript.TestScript, name string) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	ts.Fatalf("%s is not in the PATH", name)
+	return ""
+}
+
+// startSample is the script command "sample [VARIABLE] [bearer TOKEN]": it
+// serves the reference agent until the script ends, and sets the variable
+// (AGENT) to its address. What it does is said by the first word of a message
+// (see steered).
+func startSample(ts *testscript.TestScript, neg bool, args []string) {
+	name, opt := "AGENT", a2atest.Options{}
+	for i := 0; i < len(args); i++ {
+		switch args[i] {
+		case "bearer":
+			i++
+			opt.Credentials = map[string]string{"Bearer " + args[i]: "mesh"}
+		case "nostream":
+			opt.NoStreaming = true
+		case "rest":
+			opt.Bindings = []a2a.Binding{a2a.HTTPJSON}
+		default:
+			name = args[i]
+		}
+	}
+	agent := a2atest.New(opt)
+	server := httptest.NewServer(steered(agent))
+	agent.SetURL(server.URL)
+	ts.Setenv(name, server.URL)
+	ts.Defer(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+}
+
+// steered lets the text of a message choose what the agent does: a first word
+// that begins with tck- or ref- becomes the beginning of the message's id.
+func steered(agent http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			body = steer(body)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		}
+		agent.ServeHTTP(w, r)
+	})
+}
+
+func steer(body []byte) []byte {
+	for _, at := range []string{"/params/message", "/message"} {
+		text, ok := jsonwire.Get(body, at+"/parts/0/text")
+		if !ok {
+			continue
+		}
+		word, _, _ := strings.Cut(jsonwire.String(text), " ")
+		if !strings.HasPrefix(word, "tck-") && !strings.HasPrefix(word, "ref-") {
+			continue
+		}
+		id, _ := jsonwire.Get(body, at+"/messageId")
+		steered, err := jsonwire.Set(body, at+"/messageId", jsonwire.Quote(word+"-"+jsonwire.String(id)))
+		if err == nil {
+			return steered
+		}
+	}
+	return body
+}
+
+// exitsWith is the script command "code N program [args]": the program must
+// end with that exit code. Its output is there for stdout and stderr.
+func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N program [args]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// setFromJSON is the script command "json VARIABLE FILE pointer": it sets a
+// variable from a member of the first JSON value of a file, which may be
+// stdout.
+func setFromJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: json VARIABLE FILE pointer")
+	}
+	decoder := json.NewDecoder(strings.NewReader(ts.ReadFile(args[1])))
+	var first json.RawMessage
+	ts.Check(decoder.Decode(&first))
+	raw, ok := jsonwire.Get(first, args[2])
+	if !ok {
+		ts.Fatalf("no %s in %s", args[2], first)
+	}
+	text := string(raw)
+	if raw[0] == '"' {
+		text = jsonwire.String(raw)
+	}
+	ts.Setenv(args[0], text)
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/event"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/store"
+)
+
+// prune removes what is past its time, every retention.sweep, until ctx ends.
+func (a *App) prune(ctx context.Context) error {
+	ticker := time.NewTicker(a.cfg.Retention.Sweep)
+	defer ticker.Stop()
+	for {
+		now, r := a.opts.Now(), a.cfg.Retention
+		gone, err := a.store.Prune(ctx, store.Cutoffs{Calls: now.Add(-r.Calls), Events: now.Add(-r.Events), Tasks: now.Add(-r.Tasks)})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			a.log.Warn("old records not removed; the next sweep tries again", "err", err)
+		case gone != store.Pruned{}:
+			a.log.Info("old records removed", "calls", gone.Calls, "events", gone.Events, "tasks", gone.Tasks, "contexts", gone.Contexts)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// homes answers identity's questions about agents from the registry's rows.
+type homes struct{ db *store.DB }
+
+func (h homes) AgentHome(ctx context.Context, name parley.AgentName) (parley.OwnerName, parley.Environment, error) {
+	agent, err := h.db.Agent(ctx, name)
+	if err != nil {
+		return "", "", err
+	}
+	return agent.Owner, agent.Environment, nil
+}
+
+func (h homes) AgentsOf(ctx context.Context, owner parley.OwnerName, limit int) ([]parley.AgentName, error) {
+	agents, err := h.db.Agents(ctx, owner, "", limit)
+	return names(agents), err
+}
+
+func names(agents []*registry.Agent) []parley.AgentName {
+	list := make([]parley.AgentName, 0, len(agents))
+	for _, agent := range agents {
+		list = append(list, agent.Name)
+	}
+	return list
+}
+
+// feed is the mesh's events as the control API reads them.
+type feed struct {
+	hub *event.Hub
+	*store.DB
+}
+
+func (f feed) Follow(ctx context.Context, after int64) iter.Seq2[parley.Event, error] {
+	return f.hub.Follow(ctx, f.DB, after)
+}

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+)
+
+// socketBase is the address under which a mesh is asked through its socket:
+// what is dialled is the socket, whatever the name.
+const socketBase = "http://parley.localhost"
+
+const (
+	dialTimeout = 10 * time.Second
+	maxKeyFile  = 4 << 10 // bytes
+)
+
+// mesh is where a command line's requests go, and who they come from.
+type mesh struct {
+	base   string // address without a trailing slash
+	socket string // path of the socket; empty where the mesh is asked over TCP
+	key    string // API key; empty for none
+	http   http.RoundTripper
+}
+
+// name is what a person calls the mesh.
+func (m *mesh) name() string { return cmp.Or(m.socket, m.base) }
+
+// client speaks to the mesh's control API.
+func (p *program) client() (*control.Client, error) {
+	m, err := p.mesh()
+	if err != nil {
+		return nil, err
+	}
+	return control.NewClient(&http.Client{Transport: patient{p, m.http, "the mesh"}}, m.base, m.key)
+}
+
+// mesh finds the mesh that the global flags and the environment name.
+func (p *program) mesh() (*mesh, error) {
+	server := cmp.Or(p.flags.server, p.variable("PARLEY_SERVER"))
+	if server == "" {
+		return p.localMesh()
+	}
+	base, err := serverAddress(server)
+	if err != nil {
+		return nil, err
+	}
+	m := &mesh{base: base}
+	if m.key, err = p.key(base); err != nil {
+		return nil, err
+	}
+	if m.key == "" {
+		if m.key, p.hint, err = p.adminKey(base); err != nil {
+			return nil, err
+		}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport.DialContext = m.dial(dialer.DialContext)
+	m.http = transport
+	if m.key != "" && strings.HasPrefix(base, "http://") && !loopback(base) {
+		p.remark("the key travels unencrypted to %s: use https", base)
+	}
+	return m, nil
+}
+
+// localMesh is the mesh behind the socket of the data directory.
+func (p *program) localMesh() (*mesh, error) {
+	dir, err := p.dataDir()
+	if err != nil {
+		return nil, err
+	}
+	m := &mesh{base: socketBase, socket: filepath.Join(dir, control.SocketFile)}
+	if m.key, err = p.key(""); err != nil {
+		return nil, err
+	}
+	var dialer net.Dialer
+	m.http = &http.Transport{DialContext: m.dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "unix", m.socket)
+	})}
+	return m, nil
+}
+
+// dial makes a failed connection say what to do.
+func (m *mesh) dial(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		switch {
+		case err == nil:
+			return conn, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, fs.ErrPermission):
+			return nil, connectError{parley.E("cli.connect", parley.Denied, parley.Subject(m.name()),
+				fmt.Sprintf("%s belongs to another user: run as that user, or use --server with a key", m.name()), err)}
+		case m.socket != "":
+			return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(m.socket),
+				fmt.Sprintf("no mesh answers at %s: start one with 'parley serve', or name another with --data or --server", m.socket), err)}
+		}
+		return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(m.base),
+			fmt.Sprintf("no mesh answers at %s (%v): start one with 'parley serve', or name another with --server", m.base, innermost(err)), err)}
+	}
+}
+
+// connectError says why no connection was made. It is more exact than what
+// the layers above it make of it.
+type connectError struct{ cause *parley.Error }
+
+func (e connectError) Error() string { return e.cause.Error() }
+func (e connectError) Unwrap() error { return e.cause }
+
+func innermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// serverAddress checks what --server says.
+func serverAddress(server string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", usagef("--server %q is not an address: write it as https://mesh.example.com or http://127.0.0.1:7400", server)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", usagef("--server takes scheme, host and port only; a key goes into PARLEY_KEY or --key-file")
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func loopback(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	if u.Hostname() == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip != nil && ip.IsLoopback()
+}
+
+// key is the API key that flag or environment give; empty for none. base is
+// where it will be sent; empty for the socket.
+func (p *program) key(base string) (string, error) {
+	path, text := cmp.Or(p.flags.keyFile, p.variable("PARLEY_KEY_FILE")), p.variable("PARLEY_KEY")
+	if p.flags.keyFile == "" && path != "" && text != "" {
+		return "", usagef("PARLEY_KEY and PARLEY_KEY_FILE are both set: keep one")
+	}
+	if path == "" {
+		return checkKey("PARLEY_KEY", strings.TrimSpace(text))
+	}
+	raw, err := readFile(path, maxKeyFile)
+	if err != nil {
+		return "", usagef("read the key file: %w", err)
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		text = string(bytes.TrimSpace(raw))
+		if text == "" {
+			return "", usagef("the key file %s is empty", path)
+		}
+		return checkKey(path, text)
+	}
+	k, err := control.ReadAdminKey(path)
+	if err != nil {
+		return "", usageError{err}
+	}
+	if !sameOrigin(k.Origin, base) {
+		return "", usagef("the key in %s is for %s and goes nowhere else: use --server %s", path, k.Origin, k.Origin)
+	}
+	return k.Key, nil
+}
+
+// checkKey refuses text that no header may carry.
+func checkKey(from, key string) (string, error) {
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", usagef("what %s holds is no API key: it has blanks or control characters in it", from)
+	}
+	return key, nil
+}
+
+// adminKey is the admin key of the data directory where it belongs to base;
+// else a hint may say where it belongs. That there is none is no error: cards
+// and open agents need no key.
+func (p *program) adminKey(base string) (key, hint string, err error) {
+	dir, err := p.dataDir()
+	if err != nil {
+		return "", "", nil // no data directory, so no admin key
+	}
+	k, err := control.ReadAdminKey(filepath.Join(dir, control.AdminKeyFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return "", "", nil
+	case err != nil:
+		return "", "", usageError{err}
+	case !sameOrigin(k.Origin, base):
+		return "", fmt.Sprintf("the admin key in %s is for %s", dir, k.Origin), nil
+	}
+	return k.Key, "", nil
+}
+
+func sameOrigin(a, b string) bool {
+	left, err := registry.OriginOf(a)
+	if err != nil {
+		return false
+	}
+	right, err := registry.OriginOf(b)
+	return err == nil && left == right
+}
+
+// readFile reads a whole file of at most limit bytes.
+func readFile(path string, limit int64) (_ []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, path, limit)
+}
+
+func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(raw)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
+	}
+	return raw, nil
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"strconv"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/parley"
+)
+
+// pruneBatch is how many rows one transaction deletes, so that calls go on in
+// between.
+const pruneBatch = 500
+
+// Cutoffs say what is too old to be kept; a zero time keeps all.
+type Cutoffs struct {
+	Calls  time.Time // ended calls begun before; open ones stay
+	Events time.Time // events before, but the newest of each subject stays
+	Tasks  time.Time // tasks not updated since; contexts not used since
+}
+
+// Pruned counts what a Prune deleted.
+type Pruned struct{ Calls, Events, Tasks, Contexts int64 }
+
+// Prune deletes what is older than the cutoffs, a few hundred rows at a time.
+// Places in the feed are never given again, and the newest event of a subject
+// stays so that its sequence goes on. What is deleted leaves the file's pages
+// for new rows; the file does not shrink.
+func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
+	if p.Calls, err = db.pruneFeed(ctx, oldCalls, c.Calls); err != nil {
+		return p, err
+	}
+	if p.Events, err = db.pruneFeed(ctx, oldEvents, c.Events); err != nil {
+		return p, err
+	}
+	if p.Tasks, err = db.pruneAll(ctx, `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE updated_at < ? LIMIT ?)`, c.Tasks); err != nil {
+		return p, err
+	}
+	p.Contexts, err = db.pruneAll(ctx, `DELETE FROM contexts WHERE (agent, instance, id) IN (
+		SELECT agent, instance, id FROM contexts WHERE used_at < ? LIMIT ?)`, c.Tasks)
+	return p, err
+}
+
+// feedPrune are the statements that prune a table of the feed. Both take the
+// cutoff, the size of a window and the place behind which it begins.
+type feedPrune struct {
+	window string // gives: rows of the window that are old, place of its last row
+	delete string
+}
+
+var oldCalls = feedPrune{
+	window: `SELECT coalesce(sum(begun_at < ?1), 0), coalesce(max(seq), 0)
+		FROM (SELECT seq, begun_at FROM calls WHERE seq > ?3 ORDER BY seq LIMIT ?2)`,
+	delete: `DELETE FROM calls WHERE seq IN (
+		SELECT seq FROM (SELECT seq, begun_at, ended_at FROM calls WHERE seq > ?3 ORDER BY seq LIMIT ?2)
+		WHERE begun_at < ?1 AND ended_at IS NOT NULL)`,
+}
+
+var oldEvents = feedPrune{
+	window: `SELECT coalesce(sum(time < ?1), 0), coalesce(max(seq), 0)
+		FROM (SELECT seq, time FROM events WHERE seq > ?3 ORDER BY seq LIMIT ?2)`,
+	delete: `DELETE FROM events WHERE seq IN (
+		SELECT seq FROM (SELECT seq, time, subject, subject_seq FROM events WHERE seq > ?3 ORDER BY seq LIMIT ?2) e
+		WHERE time < ?1 AND EXISTS (SELECT 1 FROM events n WHERE n.subject = e.subject AND n.subject_seq > e.subject_seq))`,
+}
+
+// pruneFeed walks a table of the feed from its oldest row, in windows, and
+// stops at the first window that holds nothing old: places lie in order of
+// time.
+func (db *DB) pruneFeed(ctx context.Context, s feedPrune, before time.Time) (deleted int64, err error) {
+	const op parley.Op = "store.prune"
+	if before.IsZero() {
+		return 0, nil
+	}
+	for from := int64(0); ; {
+		var old, last, n int64
+		if err := db.read.QueryRowContext(ctx, s.window, before.UnixMicro(), pruneBatch, from).Scan(&old, &last); err != nil {
+			return deleted, db.fault(op, "", err)
+		}
+		if old == 0 {
+			return deleted, nil
+		}
+		if err := db.w.do(ctx, statements(func(tx *tx) (err error) {
+			if n, err = tx.run(s.delete, before.UnixMicro(), int64(pruneBatch), from); err != nil || n == 0 {
+				return err
+			}
+			return tx.rememberSeq()
+		})); err != nil {
+			return deleted, db.fault(op, "", err)
+		}
+		deleted += n
+		from = last
+	}
+}
+
+// pruneAll deletes in batches until nothing is left to delete.
+func (db *DB) pruneAll(ctx context.Context, sql string, before time.Time) (deleted int64, err error) {
+	if before.IsZero() {
+		return 0, nil
+	}
+	for {
+		var n int64
+		if err := db.w.do(ctx, statements(func(tx *tx) (err error) {
+			n, err = tx.run(sql, before.UnixMicro(), int64(pruneBatch))
+			return err
+		})); err != nil {
+			return deleted, db.fault("store.prune", "", err)
+		}
+		if deleted += n; n < pruneBatch {
+			return deleted, nil
+		}
+	}
+}
+
+// rememberSeq keeps the last place of the feed, in case the row that has it is
+// deleted.
+func (t *tx) rememberSeq() error {
+	_, err := t.run(`INSERT INTO meta (name, value) VALUES ('last_seq', ?)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, driver.Value(strconv.FormatInt(t.seq, 10)))
+	return err
+}

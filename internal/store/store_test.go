@@ -1,0 +1,35 @@
+package store_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/parley-mesh/parley/internal/store"
+	"github.com/parley-mesh/parley/internal/storetest"
+)
+
+// open opens a store that is closed with its test.
+func open(t *testing.T, opt store.Options) *store.DB {
+	t.Helper()
+	if opt.Dir == "" {
+		opt.Dir = t.TempDir()
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	db, err := store.Open(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestSQLite(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, store.Options{}) })
+}

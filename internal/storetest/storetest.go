@@ -1,0 +1,128 @@
+// Package storetest is the suite that every database of the mesh passes. It
+// says by tests what package store promises to the domains; how a database
+// keeps the promise is tested beside its code.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/store"
+)
+
+// Store is what the suite tests.
+type Store interface {
+	identity.Store
+	registry.Store
+	call.Reader
+	Begin(ctx context.Context, r *call.Record) error
+	Settle(ctx context.Context, s call.Settlement, wait bool) error
+	OpenCallsOf(ctx context.Context, agent parley.AgentName) ([]call.Candidate, error)
+	OpenCalls(ctx context.Context) ([]*call.Record, error)
+	Recover(ctx context.Context, now time.Time) (int, error)
+	Task(ctx context.Context, key call.TaskKey) (*call.Task, error)
+	Tasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, int, error)
+	ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error)
+	Events(ctx context.Context, after int64, limit int) ([]parley.Event, error)
+	LastSeq(ctx context.Context) (int64, error)
+	Prune(ctx context.Context, c store.Cutoffs) (store.Pruned, error)
+}
+
+// Run runs the suite. open gives an empty store that ends with its test.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, s Store)
+	}{
+		{"Owners", testOwners},
+		{"Principals", testPrincipals},
+		{"Keys", testKeys},
+		{"Agents", testAgents},
+		{"Credentials", testCredentials},
+		{"CompareAndSetRace", testCompareAndSetRace},
+		{"CallRoundTrip", testCallRoundTrip},
+		{"CallEndsOnce", testCallEndsOnce},
+		{"CallFilters", testCallFilters},
+		{"CallTree", testCallTree},
+		{"OpenCalls", testOpenCalls},
+		{"Recover", testRecover},
+		{"ReadsSeeUnwaited", testReadsSeeUnwaited},
+		{"TaskOwnership", testTaskOwnership},
+		{"OwnershipRace", testOwnershipRace},
+		{"FinalTaskStays", testFinalTaskStays},
+		{"TaskPages", testTaskPages},
+		{"EventOrder", testEventOrder},
+		{"EventsMissNothing", testEventsMissNothing},
+		{"RefusedChangesNothing", testRefusedChangesNothing},
+		{"Prune", testPrune},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+	}
+}
+
+// epoch is the time the suite's records begin at.
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
+
+func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKind(t *testing.T, what string, err error, kind parley.Kind) {
+	t.Helper()
+	if err == nil || parley.KindOf(err) != kind {
+		t.Errorf("%s: error %v, want one of kind %s", what, err, kind)
+	}
+}
+
+func happened(subject, kind string) parley.Event {
+	return parley.Event{Subject: subject, Type: kind, Time: at(0), Owner: "alpha", Environment: parley.Dev, Data: []byte(`{"a":1}`)}
+}
+
+// addOwner makes an owner and gives its name.
+func addOwner(t *testing.T, s Store, name parley.OwnerName) parley.OwnerName {
+	t.Helper()
+	must(t, s.SaveOwner(t.Context(), &identity.Owner{Name: name, CreatedAt: at(0)}))
+	return name
+}
+
+// newRecord is a record with every field of a begun call set.
+func newRecord(i int) *call.Record {
+	id := parley.NewCallID()
+	return &call.Record{
+		ID: id, Root: id, Link: call.Link{Kind: call.LinkRoot},
+		Caller: "client", CallerOwner: "alpha", CallerAgent: "planner", Environment: parley.Staging,
+		Agent: "echo", AgentOwner: "beta", Instance: "one", Method: "SendMessage",
+		CallerBinding: "JSONRPC", AgentBinding: "HTTP+JSON", Version: "1.0", MessageID: fmt.Sprintf("m%d", i),
+		ContextID: fmt.Sprintf("c%d", i), Reference: fmt.Sprintf("order %d", i),
+		TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", SpanID: "00f067aa0ba902b7",
+		Begun: at(i), Deadline: at(i + 3600),
+	}
+}
+
+// finish gives the record an end.
+func finish(r *call.Record, outcome parley.Outcome) {
+	r.End = call.End{
+		Ended: r.Begun.Add(time.Second), Outcome: outcome, Reason: "dial", Detail: "no connection", Status: 502,
+		BytesIn: 10, BytesOut: 20, FirstByte: 5 * time.Millisecond, Total: time.Second,
+		Steps: []call.Step{{Name: "identify", Took: 1234}, {Name: "forward", Took: time.Second}},
+	}
+}
+
+// newTask is a task that the record's call made.
+func newTask(r *call.Record, id string, status time.Time) *call.Task {
+	return &call.Task{
+		Agent: r.Agent, Instance: r.Instance, ID: id, Principal: r.Caller, Owner: r.CallerOwner, ContextID: r.ContextID,
+		State: "TASK_STATE_WORKING", StatusAt: status, Call: r.ID, UpdatedAt: status, Snapshot: []byte(`{"id":"` + id + `"}`),
+	}
+}
