@@ -107,6 +107,7 @@ CREATE TABLE calls (
     seq            INTEGER PRIMARY KEY,
     id             BLOB    NOT NULL,
     root           BLOB,    -- NULL where the call starts its chain
+    link           TEXT    NOT NULL,
     parent         BLOB,
     depth          INTEGER NOT NULL,
     candidates     TEXT,    -- JSON; NULL where there were none
