@@ -75,6 +75,21 @@ func startMesh(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// awaitFile is the script command "await FILE": it waits until a file is there.
+func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	for end := time.Now().Add(startTime); ; time.Sleep(readyPoll) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no %s after %s", args[0], startTime)
+		}
+	}
+}
+
 // runningMesh is a serving process.
 type runningMesh struct {
 	cmd   *exec.Cmd
@@ -170,17 +185,20 @@ func steered(agent http.Handler) http.Handler {
 }
 
 func steer(body []byte) []byte {
-	for _, at := range []string{"/params/message", "/message"} {
-		text, ok := jsonwire.Get(body, at+"/parts/0/text")
+	for _, at := range []string{"/params/message", "/message"} { // JSON-RPC, REST
+		raw, ok := jsonwire.Get(body, at)
 		if !ok {
 			continue
 		}
-		word, _, _ := strings.Cut(jsonwire.String(text), " ")
+		var m a2a.Message
+		if err := jsonwire.Unmarshal(raw, &m, jsonwire.Limits{}); err != nil || len(m.Parts) == 0 || m.Parts[0].Text == nil {
+			continue
+		}
+		word, _, _ := strings.Cut(*m.Parts[0].Text, " ")
 		if !strings.HasPrefix(word, "tck-") && !strings.HasPrefix(word, "ref-") {
 			continue
 		}
-		id, _ := jsonwire.Get(body, at+"/messageId")
-		steered, err := jsonwire.Set(body, at+"/messageId", jsonwire.Quote(word+"-"+jsonwire.String(id)))
+		steered, err := jsonwire.Set(body, at+"/messageId", jsonwire.Quote(word+"-"+m.MessageID))
 		if err == nil {
 			return steered
 		}

@@ -73,7 +73,12 @@ the one that --server names.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.flags.output.check() }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.ValidateFlagGroups(); err != nil {
+			return usagef("%w; see %s --help", err, cmd.CommandPath())
+		}
+		return p.flags.output.check()
+	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.flags.server, "server", "", "address of the mesh, such as https://mesh.example.com (or PARLEY_SERVER); default: the socket in --data")

@@ -52,6 +52,8 @@ func scanCall(row scanner) (*call.Record, error) {
 		}
 	case r.Link.Count > 0:
 		r.Link.Kind = call.LinkAmbiguous
+	case r.Root != r.ID:
+		r.Link.Kind = call.LinkTurn
 	default:
 		r.Link.Kind = call.LinkRoot
 	}
