@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,17 +76,23 @@ func startMesh(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// awaitFile is the script command "await FILE": it waits until a file is there.
+// awaitFile is the script command "await FILE [REGEXP]": it waits until a file
+// is there and holds something.
 func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: await FILE")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: await FILE [REGEXP]")
+	}
+	holds := regexp.MustCompile("")
+	if len(args) == 2 {
+		holds = regexp.MustCompile("(?m)" + args[1])
 	}
 	for end := time.Now().Add(startTime); ; time.Sleep(readyPoll) {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && holds.Match(text) {
 			return
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("no %s after %s", args[0], startTime)
+			ts.Fatalf("%s is not there, or does not hold %s, after %s:\n%s", args[0], holds, startTime, text)
 		}
 	}
 }

@@ -20,6 +20,7 @@ type program struct {
 	now   func() time.Time
 	lines *lineReader // of In, made when something is asked
 	hint  string      // why no key was sent, where one was expected
+	more  string      // where to read more about an error
 }
 
 // globals are the flags that every verb has.
@@ -47,6 +48,9 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	text := message(ctx, err)
 	if p.hint != "" && kindOf(err) == parley.Unauthorized {
 		text += "\n  " + cleanLine(p.hint)
+	}
+	if p.more != "" && !p.flags.quiet {
+		text += "\n  more: " + cleanLine(p.more)
 	}
 	fmt.Fprintln(s.Err, "parley: "+text)
 	return exitCode(err)
