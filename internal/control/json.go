@@ -17,6 +17,7 @@ import (
 type syntaxError struct {
 	pointer string
 	problem string
+	unknown bool // pointer names a member that nothing has
 }
 
 // syntaxMark starts the text of a syntaxError: huma hands on only the text of
@@ -53,7 +54,7 @@ func decodeJSON(data []byte, v any) error {
 			e.problem = "stands twice"
 		}
 	} else if s, ok := errors.AsType[*json.SemanticError](err); ok {
-		e.pointer = string(s.JSONPointer)
+		e.pointer, e.unknown = string(s.JSONPointer), errors.Is(err, json.ErrUnknownName)
 	}
 	return e
 }

@@ -173,8 +173,11 @@ func kindOfStatus(status int) parley.Kind {
 
 // fieldOf words one of huma's findings: where, what, and what to do.
 func fieldOf(input reflect.Type, cause error) parley.Field {
-	if f, ok := errors.AsType[*syntaxError](cause); ok {
-		return f.field()
+	if e, ok := errors.AsType[*syntaxError](cause); ok {
+		if e.unknown {
+			return unknownMember(input, strings.ReplaceAll(strings.TrimPrefix(e.pointer, "/"), "/", "."))
+		}
+		return e.field()
 	}
 	d, ok := errors.AsType[*huma.ErrorDetail](cause)
 	if !ok {
@@ -189,11 +192,18 @@ func fieldOf(input reflect.Type, cause error) parley.Field {
 		f.Path, f.Problem, f.Fix = syntax.field().Path, syntax.field().Problem, syntax.field().Fix
 	}
 	if d.Message == validation.MsgUnexpectedProperty {
-		parent, name := cutLast(rest)
-		f.Problem = fmt.Sprintf("there is no member %.64q here", name)
-		f.Fix = knownNames(name, membersAt(input, parent))
+		return unknownMember(input, rest)
 	}
 	return f
+}
+
+// unknownMember words a member that nothing has, at a huma path in the body.
+func unknownMember(input reflect.Type, path string) parley.Field {
+	parent, name := cutLast(path)
+	return parley.Field{
+		Path: bodyPointer(path), Problem: fmt.Sprintf("there is no member %.64q here", name),
+		Fix: knownNames(name, membersAt(input, parent)),
+	}
 }
 
 // paramField words what is wrong with a path, query or header parameter.

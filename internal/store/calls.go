@@ -94,9 +94,10 @@ func decodeSteps(s string) []call.Step {
 
 // begin is the work of Begin.
 type begin struct {
-	live   *live
+	db     *DB
 	record call.Record
 	seq    int64
+	waited bool
 }
 
 func (b *begin) write(tx *tx) error {
@@ -106,8 +107,16 @@ func (b *begin) write(tx *tx) error {
 }
 
 func (b *begin) ended(err error) {
-	if err == nil {
-		b.live.begun(&b.record, b.seq)
+	switch {
+	case err != nil && b.waited:
+	case err != nil:
+		b.db.live.drop(b.record.ID)
+		b.db.stats.refused()
+		b.db.opt.Log.Error("a call was begun without a record", "call", b.record.ID, "agent", b.record.Agent, "err", err)
+	case b.waited:
+		b.db.live.begun(&b.record, b.seq)
+	default:
+		b.db.live.place(b.record.ID, b.seq)
 	}
 }
 
@@ -119,9 +128,16 @@ func (b *begin) ended(err error) {
 // parley.Conflict where the id is taken.
 func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 	const op parley.Op = "store.begin"
-	b := &begin{live: db.live, record: *r}
-	if db.opt.Durability == Relaxed && db.w.trouble() == nil {
-		return db.fault(op, parley.Subject(r.ID.String()), db.w.later(b))
+	b := &begin{db: db, record: *r, waited: db.opt.Durability == Strict || db.w.trouble() != nil}
+	if !b.waited {
+		// The call is open from here on: what it causes may arrive before the
+		// commit.
+		db.live.begun(&b.record, 0)
+		err := db.w.later(b)
+		if err != nil {
+			db.live.drop(r.ID)
+		}
+		return db.fault(op, parley.Subject(r.ID.String()), err)
 	}
 	if err := db.w.do(ctx, b); err != nil {
 		return db.fault(op, parley.Subject(r.ID.String()), err)
@@ -164,14 +180,17 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	}
 	k := &settlement{db: db, Settlement: s, record: *s.Record, waited: wait, now: db.opt.Now()}
 	k.Record = &k.record
-	subject := parley.Subject(s.Record.ID.String())
+	r := k.Record
+	subject := parley.Subject(r.ID.String())
 	if s.Task != nil {
 		task := *s.Task
 		k.Task = &task
 		if task.Snapshot != nil {
+			// An owner's first seal needs a write. If that fails, the end of
+			// the call counts more than the snapshot, which the agent has too.
 			sealed, err := db.vault.Seal(ctx, task.Owner, snapshotPlace(task.Key()), task.Snapshot)
 			if err != nil {
-				return db.fault(op, subject, err)
+				db.opt.Log.Warn("a task is kept without its snapshot", "call", r.ID, "agent", r.Agent, "err", err)
 			}
 			k.snapshot = sealed
 		}

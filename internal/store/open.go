@@ -40,6 +40,9 @@ const (
 	// checkpointPages is how many pages of 4 KiB the log holds before they are
 	// moved to the database.
 	checkpointPages = 2000
+	// writeCacheKiB is how much memory the writer's page cache may take: the
+	// leaves of the indexes whose entries come in no order.
+	writeCacheKiB = 32 << 10
 	// defaultReadConns is how many reads run at once.
 	defaultReadConns = 4
 	// busyTimeout is how long a statement waits for a lock of another process,
@@ -153,12 +156,10 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	}
 	undo = append(undo, db.lock.Close)
 
-	if opt.Durability == Strict {
-		// A commit then waits for the data and not for timestamps as well;
-		// where the system cannot tell them apart nothing changes.
-		if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
-			return nil, db.fault(op, parley.Subject(opt.Dir), err)
-		}
+	// A commit then waits for the data and not for timestamps as well; where
+	// the system cannot tell them apart nothing changes.
+	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+		return nil, db.fault(op, parley.Subject(opt.Dir), err)
 	}
 	db.read, err = sql.Open("sqlite", db.dsn("query_only(1)"))
 	if err != nil {
@@ -189,7 +190,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 func (db *DB) dsn(pragmas ...string) string {
 	q := url.Values{"_pragma": append([]string{
 		"busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")",
-		"foreign_keys(1)",
+		"foreign_keys(1)", "page_size(2048)",
 	}, pragmas...)}
 	path := url.URL{Path: filepath.Join(db.opt.Dir, databaseFile)}
 	return "file:" + path.EscapedPath() + "?" + q.Encode()
@@ -214,7 +215,8 @@ func (db *DB) prepare(ctx context.Context) (*writer, error) {
 	if db.opt.Durability == Relaxed {
 		level = "NORMAL"
 	}
-	dsn := db.dsn("synchronous("+level+")", "wal_autocheckpoint("+strconv.Itoa(checkpointPages)+")")
+	dsn := db.dsn("synchronous("+level+")", "wal_autocheckpoint("+strconv.Itoa(checkpointPages)+")",
+		"cache_size(-"+strconv.Itoa(writeCacheKiB)+")")
 	c, err := dial(dsn)
 	if err != nil {
 		return nil, err

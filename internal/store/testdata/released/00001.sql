@@ -1,0 +1,176 @@
+BEGIN TRANSACTION;
+CREATE TABLE agents (
+    name          TEXT    NOT NULL PRIMARY KEY,
+    owner         TEXT    NOT NULL REFERENCES owners (name),
+    environment   TEXT    NOT NULL,
+    kind          TEXT    NOT NULL,
+    url           TEXT    NOT NULL,
+    card_url      TEXT    NOT NULL,
+    status        TEXT    NOT NULL,
+    reason        TEXT    NOT NULL,
+    card          BLOB    NOT NULL, -- bytes as fetched
+    card_hash     TEXT    NOT NULL,
+    card_etag     TEXT    NOT NULL,
+    title         TEXT    NOT NULL,
+    description   TEXT    NOT NULL,
+    agent_version TEXT    NOT NULL,
+    interfaces    TEXT    NOT NULL, -- JSON array
+    use_interface INTEGER NOT NULL, -- index in interfaces, -1 for none
+    warnings      TEXT    NOT NULL, -- JSON array
+    pending       TEXT,             -- JSON object
+    allow         TEXT    NOT NULL, -- JSON array
+    checked_at    INTEGER,
+    check_err     TEXT    NOT NULL,
+    created_at    INTEGER,
+    updated_at    INTEGER,
+    version       INTEGER NOT NULL
+);
+CREATE TABLE api_keys (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    principal  TEXT    NOT NULL REFERENCES principals (name),
+    hash       BLOB    NOT NULL, -- SHA-256 of the whole key
+    note       TEXT    NOT NULL,
+    created_at INTEGER,
+    expires_at INTEGER,
+    revoked_at INTEGER
+) WITHOUT ROWID;
+CREATE TABLE calls (
+    seq            INTEGER PRIMARY KEY,
+    id             BLOB    NOT NULL,
+    root           BLOB,    -- NULL where the call starts its chain
+    parent         BLOB,
+    depth          INTEGER NOT NULL,
+    candidates     TEXT,    -- JSON; NULL where there were none
+    caller         TEXT    NOT NULL,
+    caller_owner   TEXT    NOT NULL,
+    caller_agent   TEXT,
+    environment    TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,
+    agent_owner    TEXT    NOT NULL,
+    instance       TEXT,
+    method         TEXT    NOT NULL,
+    caller_binding TEXT,
+    agent_binding  TEXT,
+    version        TEXT,
+    message_id     TEXT,
+    reference      TEXT,
+    trace_id       TEXT,
+    span_id        TEXT,
+    begun_at       INTEGER NOT NULL,
+    deadline_at    INTEGER,
+    context_id     TEXT,
+    task_id        TEXT,
+    task_state     TEXT,
+    end_seq        INTEGER,
+    ended_at       INTEGER,
+    outcome        TEXT,
+    reason         TEXT,
+    detail         TEXT,
+    status         INTEGER,
+    bytes_in       INTEGER,
+    bytes_out      INTEGER,
+    first_byte     INTEGER, -- nanoseconds
+    total          INTEGER, -- nanoseconds
+    steps          TEXT     -- name:nanoseconds, separated by blanks
+);
+INSERT INTO "calls" VALUES(1,X'01A22DE30CFB7ED99DB096D2063723B4',NULL,NULL,0,NULL,'client','default',NULL,'dev','echo','default',NULL,'SendMessage',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1767323045000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "calls" VALUES(2,X'01A22DE30CFB7EDFA1CD4238D48551D4',NULL,NULL,0,NULL,'client','default',NULL,'dev','echo','default',NULL,'SendMessage',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1767323045000000,NULL,NULL,'t',NULL,3,1767323045001000,'ok',NULL,NULL,0,0,0,0,0,NULL);
+CREATE TABLE contexts (
+    agent     TEXT    NOT NULL,
+    instance  TEXT    NOT NULL,
+    id        TEXT    NOT NULL,
+    principal TEXT    NOT NULL,
+    used_at   INTEGER NOT NULL, -- at most a day old while the context is in use
+    PRIMARY KEY (agent, instance, id)
+) WITHOUT ROWID;
+INSERT INTO "contexts" VALUES('echo','','c','client',1767323045000000);
+CREATE TABLE credentials (
+    agent      TEXT    NOT NULL PRIMARY KEY REFERENCES agents (name),
+    kind       TEXT    NOT NULL,
+    place      TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    origin     TEXT    NOT NULL,
+    secret     BLOB    NOT NULL, -- sealed
+    owner      TEXT    NOT NULL, -- whose data key seals it
+    created_at INTEGER
+) WITHOUT ROWID;
+CREATE TABLE data_keys (
+    owner      TEXT    NOT NULL PRIMARY KEY,
+    master     TEXT    NOT NULL,
+    wrapped    BLOB    NOT NULL,
+    created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO "data_keys" VALUES('default','8575a29b45ce7a70',X'B47B1BF3E76BD88385B2E4AFA331123E518475B68A8FC6229FDCBF8CCEC1DEB59B47DFD653CC2569031419EBAEDF4D093A20894BBFA4DF72B6950854B7D088968BFBD2707EF64ECC',1767323045000000);
+CREATE TABLE events (
+    seq         INTEGER PRIMARY KEY,
+    subject     TEXT    NOT NULL,
+    subject_seq INTEGER NOT NULL,
+    type        TEXT    NOT NULL,
+    time        INTEGER NOT NULL,
+    owner       TEXT    NOT NULL,
+    environment TEXT    NOT NULL,
+    data        BLOB    NOT NULL
+);
+INSERT INTO "events" VALUES(4,'tasks/t',1,'task.seen',1767323045000000,'default','dev',X'7B7D');
+CREATE TABLE goose_db_version (
+		id INTEGER PRIMARY KEY AUTOINCREMENT,
+		version_id INTEGER NOT NULL,
+		is_applied INTEGER NOT NULL,
+		tstamp TIMESTAMP DEFAULT (datetime('now'))
+	);
+INSERT INTO "goose_db_version" VALUES(1,0,1,'2026-11-30 19:16:24');
+INSERT INTO "goose_db_version" VALUES(2,1,1,'2026-11-30 19:16:24');
+CREATE TABLE meta (
+    name  TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+INSERT INTO "meta" VALUES('master','8575a29b45ce7a70');
+INSERT INTO "meta" VALUES('mesh','78df56cfd9207bcb43587cccdb74f4e6');
+CREATE TABLE owners (
+    name        TEXT    NOT NULL PRIMARY KEY,
+    description TEXT    NOT NULL,
+    created_at  INTEGER,
+    version     INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO "owners" VALUES('default','answers for whatever is registered without an owner',1767323045000000,1);
+CREATE TABLE principals (
+    name        TEXT    NOT NULL PRIMARY KEY,
+    owner       TEXT    NOT NULL REFERENCES owners (name),
+    environment TEXT    NOT NULL,
+    agent       TEXT    NOT NULL,
+    roles       TEXT    NOT NULL, -- JSON array
+    description TEXT    NOT NULL,
+    created_at  INTEGER,
+    version     INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE tasks (
+    num        INTEGER PRIMARY KEY,
+    agent      TEXT    NOT NULL,
+    instance   TEXT    NOT NULL,
+    id         TEXT    NOT NULL,
+    principal  TEXT    NOT NULL,
+    owner      TEXT    NOT NULL, -- whose data key seals snapshot
+    context_id TEXT    NOT NULL,
+    state      TEXT    NOT NULL,
+    status_at  INTEGER NOT NULL,
+    final      INTEGER NOT NULL,
+    call       BLOB,
+    updated_at INTEGER NOT NULL,
+    snapshot   BLOB -- sealed
+);
+INSERT INTO "tasks" VALUES(1,'echo','','t','client','default','','TASK_STATE_COMPLETED',1767323045000000,1,X'01A22DE30CFB7EDFA1CD4238D48551D4',1767323045000000,X'01687A6996821B85670E66C19F6249C22B2128038D4C52A2F7B4660733268327683FC01AC2311C4D961ECC8337359E21C368B4');
+CREATE INDEX principals_owner ON principals (owner, name);
+CREATE INDEX api_keys_principal ON api_keys (principal, id);
+CREATE INDEX agents_owner ON agents (owner, name);
+CREATE UNIQUE INDEX events_subject ON events (subject, subject_seq);
+CREATE UNIQUE INDEX calls_id ON calls (id);
+CREATE INDEX calls_end ON calls (end_seq) WHERE end_seq IS NOT NULL;
+CREATE INDEX calls_open ON calls (seq) WHERE ended_at IS NULL;
+CREATE INDEX calls_root ON calls (root) WHERE root IS NOT NULL;
+CREATE INDEX calls_task ON calls (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX calls_reference ON calls (reference) WHERE reference IS NOT NULL;
+CREATE UNIQUE INDEX tasks_key ON tasks (agent, instance, id);
+CREATE INDEX tasks_list ON tasks (principal, status_at DESC, id);
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('goose_db_version',2);
+COMMIT;
