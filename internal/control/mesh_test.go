@@ -142,7 +142,7 @@ func newMesh(t *testing.T) *mesh {
 			t.Error(err)
 		}
 	})
-	m.dir = identity.NewDirectory(m.db, registry.Homes{Store: m.db}, identity.Options{Sink: m.db, FailureBurst: 1000})
+	m.dir = identity.NewDirectory(m.db, registry.Homes{Store: m.db}, identity.Options{Sink: m.db, FailureBurst: 200, FailuresPerMinute: 1})
 	if err := m.dir.Bootstrap(ctx); err != nil {
 		t.Fatal(err)
 	}

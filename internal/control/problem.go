@@ -174,10 +174,7 @@ func kindOfStatus(status int) parley.Kind {
 // fieldOf words one of huma's findings: where, what, and what to do.
 func fieldOf(input reflect.Type, cause error) parley.Field {
 	if e, ok := errors.AsType[*syntaxError](cause); ok {
-		if e.unknown {
-			return unknownMember(input, strings.ReplaceAll(strings.TrimPrefix(e.pointer, "/"), "/", "."))
-		}
-		return e.field()
+		return e.field(input)
 	}
 	d, ok := errors.AsType[*huma.ErrorDetail](cause)
 	if !ok {
@@ -187,14 +184,13 @@ func fieldOf(input reflect.Type, cause error) parley.Field {
 	if place != "body" {
 		return paramField(input, rest, d.Message)
 	}
-	f := parley.Field{Path: bodyPointer(rest), Problem: d.Message, Fix: "see " + OpenAPIPath}
-	if syntax, ok := syntaxIn(d.Message); ok {
-		f.Path, f.Problem, f.Fix = syntax.field().Path, syntax.field().Problem, syntax.field().Fix
+	if e, ok := syntaxIn(d.Message); ok {
+		return e.field(input)
 	}
 	if d.Message == validation.MsgUnexpectedProperty {
 		return unknownMember(input, rest)
 	}
-	return f
+	return parley.Field{Path: bodyPointer(rest), Problem: d.Message, Fix: "see " + OpenAPIPath}
 }
 
 // unknownMember words a member that nothing has, at a huma path in the body.
