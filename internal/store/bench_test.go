@@ -51,7 +51,7 @@ func BenchmarkCall(b *testing.B) {
 		name    string
 		callers int
 		task    bool
-		context bool // a fresh context per call, as agents that answer with messages make
+		context bool          // a fresh context per call, as agents that answer with messages make
 		think   time.Duration // between Begin and Settle, and between calls
 	}{{"1", 1, false, false, 0}, {"64", 64, false, false, 0}, {"64context", 64, false, true, 0}, {"64task", 64, true, true, 0}, {"64paced", 64, false, true, 4 * time.Millisecond}} {
 		b.Run(bench.name, func(b *testing.B) {

@@ -12,17 +12,17 @@ import (
 )
 
 const insertCall = `INSERT INTO calls (
-	seq, id, root, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
+	seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
 	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
 	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state)
-	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 const insertEndedCall = `INSERT INTO calls (
-	seq, id, root, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
+	seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
 	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
 	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state,
 	end_seq, ended_at, outcome, reason, detail, status, bytes_in, bytes_out, first_byte, total, steps)
-	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 // beginColumns are the values of insertCall.
 func beginColumns(r *call.Record, seq int64) []driver.Value {
@@ -34,12 +34,12 @@ func beginColumns(r *call.Record, seq int64) []driver.Value {
 		parent = r.Link.Parent[:]
 	}
 	// A call inside its only candidate says so by its parent alone.
-	if r.Link.Kind == call.LinkAmbiguous || r.Link.Count > 1 {
+	if r.Link.Kind != call.LinkParent || r.Link.Count > 1 {
 		candidates = text(r.Link.EncodeCandidates())
 	}
-	v := make([]driver.Value, 0, 37)
+	v := make([]driver.Value, 0, 38)
 	return append(v,
-		seq, r.ID[:], root, parent, int64(r.Link.Depth), candidates,
+		seq, r.ID[:], root, string(r.Link.Kind), parent, int64(r.Link.Depth), candidates,
 		string(r.Caller), string(r.CallerOwner), text(r.CallerAgent), string(r.Environment),
 		string(r.Agent), string(r.AgentOwner), text(r.Instance), r.Method,
 		text(r.CallerBinding), text(r.AgentBinding), text(r.Version), text(r.MessageID), text(r.Reference),
@@ -153,6 +153,7 @@ type settlement struct {
 	record   call.Record // a copy, which Settlement.Record points at
 	snapshot []byte      // sealed
 	waited   bool
+	context  int64 // key of Settlement.Context's row
 	now      time.Time
 }
 
@@ -182,6 +183,9 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	k.Record = &k.record
 	r := k.Record
 	subject := parley.Subject(r.ID.String())
+	if s.Context != "" {
+		k.context = db.contextHash(contextOf(&s))
+	}
 	if s.Task != nil {
 		task := *s.Task
 		k.Task = &task
@@ -263,7 +267,7 @@ func (k *settlement) claims(tx *tx) error {
 		}
 	}
 	if k.Context != "" {
-		ok, err := tx.useContext(contextOf(&k.Settlement), k.Record.Caller, k.now)
+		ok, err := tx.useContext(k.context, k.Record.Caller, k.now)
 		if err != nil {
 			return err
 		}

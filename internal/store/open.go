@@ -120,8 +120,10 @@ type DB struct {
 	w     *writer
 	vault *vault.Vault
 	mesh  string
-	live  *live
-	stats stats
+
+	contextSecret []byte // keys the hashes of contexts
+	live          *live
+	stats         stats
 }
 
 var (
@@ -339,6 +341,7 @@ func (db *DB) openVault(ctx context.Context) error {
 		}
 	}
 	db.vault = vault.New(master, db, db.opt.Now)
+	db.contextSecret = db.vault.Derive("context hashes")
 	return nil
 }
 

@@ -107,6 +107,7 @@ CREATE TABLE calls (
     seq            INTEGER PRIMARY KEY,
     id             BLOB    NOT NULL,
     root           BLOB,    -- NULL where the call starts its chain
+    link           TEXT    NOT NULL,
     parent         BLOB,
     depth          INTEGER NOT NULL,
     candidates     TEXT,    -- JSON; NULL where there were none
@@ -170,11 +171,10 @@ CREATE TABLE tasks (
 CREATE UNIQUE INDEX tasks_key ON tasks (agent, instance, id);
 CREATE INDEX tasks_list ON tasks (principal, status_at DESC, id);
 
+-- A context is known by a keyed hash of agent, instance and id: every plain
+-- exchange writes one, and short keys keep what a commit writes small.
 CREATE TABLE contexts (
-    agent     TEXT    NOT NULL,
-    instance  TEXT    NOT NULL,
-    id        TEXT    NOT NULL,
+    key       INTEGER PRIMARY KEY,
     principal TEXT    NOT NULL,
-    used_at   INTEGER NOT NULL, -- at most a day old while the context is in use
-    PRIMARY KEY (agent, instance, id)
-) WITHOUT ROWID;
+    used_at   INTEGER NOT NULL -- at most a day old while the context is in use
+);
