@@ -60,6 +60,7 @@ type App struct {
 	measures *telemetry.Provider
 
 	listeners listeners
+	stopping  chan struct{} // closed when nothing new is accepted any more
 	ready     Ready
 	started   time.Time
 }
@@ -83,7 +84,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 	if o.LogTo == nil {
 		o.LogTo = io.Discard
 	}
-	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo)}
+	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo), stopping: make(chan struct{})}
 	a.down.log = a.log
 	defer func() {
 		if err != nil {
