@@ -204,7 +204,7 @@ func (a *App) openRegistry(context.Context) error {
 // Run serves until ctx ends or a part fails, then takes the mesh down.
 func (a *App) Run(ctx context.Context) (err error) {
 	for _, notice := range a.cfg.Notices() {
-		a.log.Info("note: " + notice)
+		a.log.Info("note", "note", notice)
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	group, failed := errgroup.WithContext(background)
