@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,7 +106,7 @@ func (m *Mesh) AddAgent(ctx context.Context, name, url string) error {
 
 // GiveToken stores the bearer token that the agent asks of its callers.
 func (m *Mesh) GiveToken(ctx context.Context, name, token string) error {
-	_, err := m.run(ctx, strings.NewReader(token), "agent", "auth", name, "--bearer-file", "-")
+	_, err := m.run(ctx, strings.NewReader(token), "agent", "auth", name, "--bearer", "--secret-file", "-")
 	return err
 }
 
@@ -167,22 +168,22 @@ func (m *Mesh) newKey(ctx context.Context, holder string) (string, error) {
 }
 
 // Call is what the demo and the tests want to know of a recorded call. Outcome
-// is empty while the call is open.
+// is "open" while the call is open.
 type Call struct {
 	ID      string  `json:"id"`
 	Parent  string  `json:"parent"`
 	Caller  string  `json:"caller"`
 	Agent   string  `json:"agent"`
 	Method  string  `json:"method"`
-	Binding string  `json:"binding"`  // the caller's
-	Upward  string  `json:"upstream"` // the agent's
+	Binding string  `json:"callerBinding"`
+	Upward  string  `json:"agentBinding"`
 	Outcome string  `json:"outcome"`
 	TotalMS float64 `json:"totalMs"`
 }
 
 // Calls lists the recorded calls, oldest first.
 func (m *Mesh) Calls(ctx context.Context) ([]Call, error) {
-	out, err := m.run(ctx, nil, "calls", "list", "--output", "json")
+	out, err := m.run(ctx, nil, "calls", "list", "--limit", "0", "--output", "json")
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +196,7 @@ func (m *Mesh) Calls(ctx context.Context) ([]Call, error) {
 		}
 		calls = append(calls, c)
 	}
+	slices.Reverse(calls) // the list begins with the newest
 	return calls, nil
 }
 

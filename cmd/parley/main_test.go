@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 			"mesh":   startMesh,
 			"sample": startSample,
 			"code":   exitsWith,
+			"await":  awaitFile,
 			"json":   setFromJSON,
 		},
 	})

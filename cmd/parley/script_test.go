@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -71,6 +72,27 @@ func startMesh(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if time.Now().After(end) {
 			ts.Fatalf("no mesh after %s\n%s", startTime, log)
+		}
+	}
+}
+
+// awaitFile is the script command "await FILE [REGEXP]": it waits until a file
+// is there and holds something.
+func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: await FILE [REGEXP]")
+	}
+	holds := regexp.MustCompile("")
+	if len(args) == 2 {
+		holds = regexp.MustCompile("(?m)" + args[1])
+	}
+	for end := time.Now().Add(startTime); ; time.Sleep(readyPoll) {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && holds.Match(text) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s is not there, or does not hold %s, after %s:\n%s", args[0], holds, startTime, text)
 		}
 	}
 }
@@ -170,17 +192,20 @@ func steered(agent http.Handler) http.Handler {
 }
 
 func steer(body []byte) []byte {
-	for _, at := range []string{"/params/message", "/message"} {
-		text, ok := jsonwire.Get(body, at+"/parts/0/text")
+	for _, at := range []string{"/params/message", "/message"} { // JSON-RPC, REST
+		raw, ok := jsonwire.Get(body, at)
 		if !ok {
 			continue
 		}
-		word, _, _ := strings.Cut(jsonwire.String(text), " ")
+		var m a2a.Message
+		if err := jsonwire.Unmarshal(raw, &m, jsonwire.Limits{}); err != nil || len(m.Parts) == 0 || m.Parts[0].Text == nil {
+			continue
+		}
+		word, _, _ := strings.Cut(*m.Parts[0].Text, " ")
 		if !strings.HasPrefix(word, "tck-") && !strings.HasPrefix(word, "ref-") {
 			continue
 		}
-		id, _ := jsonwire.Get(body, at+"/messageId")
-		steered, err := jsonwire.Set(body, at+"/messageId", jsonwire.Quote(word+"-"+jsonwire.String(id)))
+		steered, err := jsonwire.Set(body, at+"/messageId", jsonwire.Quote(word+"-"+m.MessageID))
 		if err == nil {
 			return steered
 		}

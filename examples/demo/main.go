@@ -191,7 +191,7 @@ func (d *demo) settled(ctx context.Context) ([]interop.Call, error) {
 			return nil, err
 		}
 		fresh := slices.DeleteFunc(calls, func(c interop.Call) bool { return slices.Contains(d.seen, c.ID) })
-		open := slices.ContainsFunc(fresh, func(c interop.Call) bool { return c.Outcome == "" })
+		open := slices.ContainsFunc(fresh, func(c interop.Call) bool { return c.Outcome == "open" })
 		if len(fresh) > 0 && !open {
 			return fresh, nil
 		}

@@ -115,7 +115,7 @@ func (a *App) openGateway(context.Context) error {
 func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
-		Events: feed{a.hub, a.store}, Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
 	})
 	return err
 }
@@ -154,6 +154,7 @@ func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local
 // stopServers stops accepting, waits for calls under way until shortly before
 // the deadline, and then ends what is left.
 func (a *App) stopServers(ctx context.Context) error {
+	close(a.stopping)
 	drain, cancel := a.drainContext(ctx)
 	defer cancel()
 	var group errgroup.Group

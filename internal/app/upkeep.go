@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -62,8 +63,32 @@ func names(agents []*registry.Agent) []parley.AgentName {
 type feed struct {
 	hub *event.Hub
 	*store.DB
+	stopping <-chan struct{} // closed when the mesh begins to stop
 }
 
+// Follow gives events as the hub does, and ends without an error when the mesh
+// stops: who follows would else keep it from stopping until its deadline.
 func (f feed) Follow(ctx context.Context, after int64) iter.Seq2[parley.Event, error] {
-	return f.hub.Follow(ctx, f.DB, after)
+	return func(yield func(parley.Event, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() { // ends with ctx
+			select {
+			case <-f.stopping:
+				cancel(errStopping)
+			case <-ctx.Done():
+			}
+		}()
+		for e, err := range f.hub.Follow(ctx, f.DB, after) {
+			if err != nil && errors.Is(context.Cause(ctx), errStopping) {
+				return
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
+
+// errStopping is why a reader of events is left when the mesh stops.
+var errStopping = errors.New("the mesh is stopping")

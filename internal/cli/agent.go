@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +68,7 @@ func (p *program) showLook(looked control.LookedAt, failure error, verb string) 
 		return errors.Join(p.document(looked), failure)
 	}
 	if looked.Report != nil && (failure != nil || !p.flags.quiet) {
-		if err := p.remarkReport(looked.Report, failure == nil); err != nil {
+		if err := p.remarkReport(looked.Report, failure); err != nil {
 			return errors.Join(err, failure)
 		}
 	}
@@ -78,15 +79,21 @@ func (p *program) showLook(looked control.LookedAt, failure error, verb string) 
 }
 
 // remarkReport writes a report to the error stream: which addresses were tried
-// and what is to be said of the card. The error of a failed look names what
-// refuses it, so that only the rest is written then.
-func (p *program) remarkReport(r *control.Report, all bool) error {
+// and what is to be said of the card, but not what the error of a failed look
+// says anyhow.
+func (p *program) remarkReport(r *control.Report, failure error) error {
+	said := ""
+	if failure != nil {
+		said = plainMessage(failure)
+	}
 	var f facts
 	for _, t := range r.Tried {
-		f.add("tried", t.URL+": "+t.Result)
+		if text := t.URL + ": " + t.Result; !strings.Contains(said, text) {
+			f.add("tried", text)
+		}
 	}
 	for _, problem := range r.Problems {
-		if all || problem.Level != registry.Refusal {
+		if failure == nil || problem.Level != registry.Refusal {
 			f.add(string(problem.Level), problem.String())
 		}
 	}

@@ -117,7 +117,7 @@ func (p *program) doctorMesh(cmd *cobra.Command, file string, d *diagnosis) (*me
 	}
 	cfg, err := p.loadConfig(cmd, file)
 	if err != nil {
-		d.fail("config", "mend the configuration; docs/config.md lists every key", "%s", plainMessage(err))
+		d.fail("config", "mend the configuration; docs/config.md lists every key", "%s", oneLine(err))
 		return nil, nil
 	}
 	d.ok("config", "valid; environment %s, listening on %s", cfg.Environment, cfg.Listen)
@@ -176,7 +176,7 @@ func (d *diagnosis) checkMesh(ctx context.Context, m *mesh) {
 	timed := &clockReader{next: patient{d.p, m.http, "the mesh"}}
 	c, err := control.NewClient(&http.Client{Transport: timed}, m.base, m.key)
 	if err != nil {
-		d.fail("mesh", "", "%s", plainMessage(err))
+		d.fail("mesh", "", "%s", oneLine(err))
 		return
 	}
 	defer c.Close()
@@ -189,12 +189,15 @@ func (d *diagnosis) checkMesh(ctx context.Context, m *mesh) {
 				advice += "; " + d.p.hint
 			}
 		}
-		d.fail("mesh", advice, "%s", plainMessage(err))
+		d.fail("mesh", advice, "%s", oneLine(err))
 		return
 	}
 	d.ok("mesh", "%s, version %s, environment %s, up for %s, answers at %s", status.MeshID, status.Version, status.Environment, d.p.age(status.Started), status.Addresses.Public)
 	d.checkClock(timed)
 	d.checkStatus(status)
+	if m.socket == "" { // else it was looked at from here
+		d.checkFree(status.Store.FreeBytes)
+	}
 	d.checkAgents(ctx, c)
 }
 
@@ -253,9 +256,6 @@ func (d *diagnosis) checkStatus(s control.Status) {
 	} else {
 		d.fail("store", "see the log of parley serve", "%s: %s", st.Kind, st.Problem)
 	}
-	if st.FreeBytes > 0 {
-		d.checkFree(st.FreeBytes)
-	}
 	if n := s.AuthFailures.Total; n > 0 {
 		var reasons []string
 		for _, r := range s.AuthFailures.Reasons {
@@ -293,7 +293,7 @@ func sizeText(bytes int64) string {
 func (d *diagnosis) checkAgents(ctx context.Context, c *control.Client) {
 	agents, err := allAgents(ctx, c, "")
 	if err != nil {
-		d.fail("agents", "", "%s", plainMessage(err))
+		d.fail("agents", "", "%s", oneLine(err))
 		return
 	}
 	if len(agents) == 0 {
@@ -311,7 +311,7 @@ func (d *diagnosis) checkAgents(ctx context.Context, c *control.Client) {
 func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parley.AgentName) {
 	looked, err := c.RefreshAgent(ctx, name)
 	if err != nil {
-		d.fail("agent", fmt.Sprintf("see that it runs; look again with: parley agent refresh %s", name), "%s: %s", name, plainMessage(err))
+		d.fail("agent", fmt.Sprintf("see that it runs; look again with: parley agent refresh %s", name), "%s: %s", name, oneLine(err))
 		return
 	}
 	a := looked.Agent

@@ -119,6 +119,15 @@ func plainMessage(err error) string {
 	return err.Error()
 }
 
+// oneLine is plainMessage in one line.
+func oneLine(err error) string {
+	head, rest, found := strings.Cut(plainMessage(err), "\n")
+	if !found {
+		return head
+	}
+	return head + ": " + strings.ReplaceAll(strings.TrimSpace(rest), "\n  ", "; ")
+}
+
 // publicLines is the message with each wrong field on a line of its own.
 func publicLines(e *parley.Error) string {
 	if len(e.Fields) == 0 {

@@ -76,6 +76,6 @@ func (p *program) event(e control.Event) error {
 	if p.json() {
 		return p.line(e)
 	}
-	return p.print("%6s  %s  %-20s  %-30s  %s\n", cleanLine(e.Sequence), e.Time.Local().Format(time.DateTime),
+	return p.print("%6s  %s  %-18s  %-42s  %s\n", cleanLine(e.Sequence), e.Time.Local().Format(time.DateTime),
 		cleanLine(e.Type), cleanLine(e.Subject), short(cleanLine(string(e.Data)), maxEventText))
 }

@@ -20,6 +20,7 @@ type program struct {
 	now   func() time.Time
 	lines *lineReader // of In, made when something is asked
 	hint  string      // why no key was sent, where one was expected
+	more  string      // where to read more about an error
 }
 
 // globals are the flags that every verb has.
@@ -48,6 +49,9 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	if p.hint != "" && kindOf(err) == parley.Unauthorized {
 		text += "\n  " + cleanLine(p.hint)
 	}
+	if p.more != "" && !p.flags.quiet {
+		text += "\n  more: " + cleanLine(p.more)
+	}
 	fmt.Fprintln(s.Err, "parley: "+text)
 	return exitCode(err)
 }
@@ -73,7 +77,12 @@ the one that --server names.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.flags.output.check() }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.ValidateFlagGroups(); err != nil {
+			return usagef("%w; see %s --help", err, cmd.CommandPath())
+		}
+		return p.flags.output.check()
+	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.flags.server, "server", "", "address of the mesh, such as https://mesh.example.com (or PARLEY_SERVER); default: the socket in --data")

@@ -77,6 +77,16 @@ func (p *program) send(ctx context.Context, s *sending, args []string) error {
 	}
 	ctx, cancel := within(ctx, s.timeout)
 	defer cancel()
+	err = p.converse(ctx, s, e, message)
+	if id := e.call(); err != nil && id != "" {
+		p.more = "parley calls show " + id
+	}
+	return err
+}
+
+// converse sends a message, and as long as the agent asks and somebody is
+// there to answer, what they answer.
+func (p *program) converse(ctx context.Context, s *sending, e *edge, message a2a.Message) error {
 	v := newViewer(p)
 	for {
 		if err := p.turn(ctx, s, e, v, message); err != nil {

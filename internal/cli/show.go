@@ -218,7 +218,7 @@ func (v *viewer) end(e *edge) error {
 		if said := messageText(t.Status.Message); said != "" {
 			text += ": " + said
 		}
-		return parley.E("cli.task", parley.AgentFailed, parley.Subject(t.ID), text+callHint(e), nil)
+		return parley.E("cli.task", parley.AgentFailed, parley.Subject(t.ID), text, nil)
 	case a2a.StateInputRequired:
 		v.footer("the agent asks; answer with: parley send "+e.agent+" TEXT --task "+shellWord(t.ID), e)
 	case a2a.StateAuthRequired:
@@ -239,13 +239,6 @@ func (v *viewer) footer(next string, e *edge) {
 	if id := e.call(); id != "" {
 		v.remark("call " + cleanLine(id))
 	}
-}
-
-func callHint(e *edge) string {
-	if id := e.call(); id != "" {
-		return "\n  more: parley calls show " + cleanLine(id)
-	}
-	return ""
 }
 
 // shellWord is s as one word of a shell, for commands that are shown.

@@ -59,33 +59,29 @@ func pad(text string, width int) string {
 }
 
 // layTree puts every call of a chain below its parent, in the order the calls
-// began. A call whose parent is not known, or no longer on record, stands
-// below the root; gone says that the root itself is no longer on record.
+// began. A call whose line of parents does not lead to the root, because one of
+// them is not known or no longer on record, stands below the root; gone says
+// that the root itself is no longer on record.
 func layTree(tree control.CallTree) (lines []treeLine, gone bool) {
-	known := map[string]bool{}
+	parents := map[string]string{}
 	for _, c := range tree.Calls {
-		known[c.ID] = true
+		parents[c.ID] = c.Parent
 	}
 	children := map[string][]control.Call{}
-	var root *control.Call
-	for i, c := range tree.Calls {
+	for _, c := range tree.Calls {
 		switch {
 		case c.ID == tree.Root:
-			root = &tree.Calls[i]
-		case c.Parent != "" && known[c.Parent] && c.Parent != c.ID:
+			lines = append(lines, treeLine{edgeText(c), c})
+		case leadsTo(tree.Root, c.Parent, parents):
 			children[c.Parent] = append(children[c.Parent], c)
 		default:
 			children[tree.Root] = append(children[tree.Root], c)
 		}
 	}
-	drawn := map[string]bool{}
+	gone = len(lines) == 0
 	var below func(id, indent string)
 	below = func(id, indent string) {
 		for i, c := range children[id] {
-			if drawn[c.ID] {
-				continue
-			}
-			drawn[c.ID] = true
 			branch, next := "├─ ", "│  "
 			if i == len(children[id])-1 {
 				branch, next = "└─ ", "   "
@@ -94,12 +90,22 @@ func layTree(tree control.CallTree) (lines []treeLine, gone bool) {
 			below(c.ID, indent+next)
 		}
 	}
-	if root != nil {
-		drawn[root.ID] = true
-		lines = append(lines, treeLine{edgeText(*root), *root})
-	}
 	below(tree.Root, "")
-	return lines, root == nil
+	return lines, gone
+}
+
+// leadsTo reports whether the line of parents from id on ends at root.
+func leadsTo(root, id string, parents map[string]string) bool {
+	for range len(parents) + 1 { // a circle ends too
+		if id == root {
+			return true
+		}
+		if id == "" {
+			return false
+		}
+		id = parents[id]
+	}
+	return false
 }
 
 // edgeText is who calls whom.

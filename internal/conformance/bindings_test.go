@@ -31,6 +31,12 @@ var bindingChecks = map[int]check{
 			t.Errorf("Content-Type of a stream %q", got)
 		}
 		s.rest()
+		// A client that reads nothing but a stream gets an error as its only event.
+		failed := c.with("Accept", "text/event-stream").open("SubscribeToTask", obj{"id": uuid.NewString()})
+		if _, f, _ := failed.next(); f == nil || f.code != -32001 {
+			t.Errorf("got %+v, want the error TASK_NOT_FOUND as an event", f)
+		}
+		failed.rest()
 		post := func(body string) answer {
 			resp := c.raw(t.Context(), http.MethodPost, c.base+"/", "application/json", strings.NewReader(body))
 			defer resp.Body.Close()

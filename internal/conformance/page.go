@@ -76,7 +76,7 @@ in the bindings JSON-RPC and HTTP+JSON: *directly* on our protocol package, with
 our client; and *through Parley*, where the same agent stands behind a running mesh, for callers and agents of the same
 and of the other binding. A row has passed when it passed in every one of these pairings.
 
-The tests are those of ` + "`internal/conformance`" + `: ` + "`go test ./internal/conformance -run 'TestConformance/.*/Row012'`" + ` runs
+The tests are those of ` + "`internal/conformance`" + `: ` + "`go test ./internal/conformance -run 'TestConformance/.*/.*/Row012'`" + ` runs
 one row everywhere. They write and read the wire by themselves. This page is compared with the outcome of every run, so
 it cannot say passed of a row whose test does not pass.
 

@@ -52,7 +52,7 @@ var operationRows = []Row{
 	untested(28, "3.1.9", Must, Server, "all push configurations of a task are listed", noPush),
 	untested(29, "3.1.10", Must, Server, "deleting a push configuration is final and can be repeated", noPush),
 	{30, "3.1.11", Must, Client, "an extended card is asked for with a credential of a declared scheme", "ClientAuthenticatesForExtendedCard", "", noExtended},
-	untested(31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one for a session", open("no part of Parley uses extended cards yet")),
+	untested(31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one from then on", open("no part of Parley uses extended cards yet")),
 }
 
 var parameterRows = []Row{
@@ -124,8 +124,8 @@ var dataRows = []Row{
 }
 
 var securityRows = []Row{
-	untested(91, "7.1, 13.4", Must, Both, "TLS in production", open("TLS is a setting of the listener, which this harness does not drive")),
-	{92, "7.2", Should, Client, "a client verifies the server's certificate", "ClientVerifiesCertificate", "", open("this harness runs no agent behind TLS")},
+	{91, "7.1, 13.4", Must, Both, "TLS is served, 1.3 where the peer can, nothing before 1.2", "TLSIsServed", never("TLS is the listener's, and the protocol package has none"), ""},
+	{92, "7.2", Should, Client, "a client verifies the server's certificate", "ClientVerifiesCertificate", "", ""},
 	{93, "7.4", Must, Server, "every operation needs a credential of a declared scheme", "EveryOperationIsAuthenticated", "", ""},
 	{94, "7.6.1", Must, Server, "a task that needs an authorization says so by its state and explains it", "AuthRequiredExplains", "", ""},
 	{95, "7.6.1", Should, Server, "streams stay open while an authorization is awaited, and messages are taken", "AuthRequiredKeepsStreams", "", ""},
@@ -139,7 +139,7 @@ var securityRows = []Row{
 	untested(103, "8.4.2", Must, Server, "a card's signature names algorithm and key", noSigning),
 	untested(104, "8.4.3", Must, Client, "a card's signature is verified with keys that are valid", noSigning),
 	{105, "8.6.1", Should, Server, "a card comes with a lifetime and an ETag", "CardIsCacheable", "", ""},
-	untested(106, "8.6.2", Should, Client, "a client revalidates a card it has", open("cards are fetched anew when they are refreshed")),
+	{106, "8.6.2", Should, Client, "a client asks for changes only of a card it has", "ClientRevalidatesCard", never("the protocol package fetches no cards"), ""},
 }
 
 var bindingRows = []Row{

@@ -1,24 +1,62 @@
 package conformance
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
+	"github.com/parley-mesh/parley/internal/control"
 )
 
 var securityChecks = map[int]check{
+	91: func(t *testing.T, w *world) {
+		v := w.another(t, Variant{TLS: true})
+		u, err := url.Parse(v.URL)
+		if err != nil || u.Scheme != "https" {
+			t.Fatalf("the agent is at %s, %v; want an https address", v.URL, err)
+		}
+		// The certificate is nobody's; what counts here is what is spoken.
+		conn, err := tls.Dial("tcp", u.Host, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		if got := conn.ConnectionState().Version; got != tls.VersionTLS13 {
+			t.Errorf("version %s is spoken, want TLS 1.3", tls.VersionName(got))
+		}
+		if conn, err := tls.Dial("tcp", u.Host, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
+			conn.Close()
+			t.Error("TLS 1.1 is spoken")
+		}
+		resp, err := http.Get("http://" + u.Host + u.Path + a2a.CardPath)
+		if err != nil {
+			return // nothing is served in the clear
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Error("the card is served without TLS")
+		}
+	},
 	92: func(t *testing.T, w *world) {
 		s := httptest.NewUnstartedServer(w.Agent)
 		s.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of the handshake that fails
 		s.StartTLS()                                   // with a certificate that nobody trusts
 		defer s.Close()
+		if w.through() {
+			_, err := w.Mesh.control.AddAgent(t.Context(), control.NewAgent{Name: "untrusted", URL: s.URL})
+			if err == nil || len(w.Agent.CardReads()) > 1 {
+				t.Errorf("registered with error %v after %d reads of the card, want none beyond the first registration's", err, len(w.Agent.CardReads()))
+			}
+			return
+		}
 		conn := w.conn(t, w.Alice)
 		conn.Endpoint.URL = s.URL
 		before := len(w.Agent.Seen())
@@ -118,6 +156,16 @@ var securityChecks = map[int]check{
 		head.Body.Close()
 		if head.StatusCode != http.StatusOK || head.Header.Get("ETag") != tag {
 			t.Errorf("HEAD: HTTP %d, ETag %q; want 200 and %q", head.StatusCode, head.Header.Get("ETag"), tag)
+		}
+	},
+	106: func(t *testing.T, w *world) {
+		before := w.Agent.CardReads()
+		if _, err := w.Mesh.control.RefreshAgent(t.Context(), w.Name); err != nil {
+			t.Fatal(err)
+		}
+		after := w.Agent.CardReads()
+		if len(after) != len(before)+1 || after[len(after)-1].Get("If-None-Match") == "" {
+			t.Errorf("%d reads more, the last with %v; want one that asks for changes only", len(after)-len(before), after[len(after)-1])
 		}
 	},
 	118: func(t *testing.T, w *world) {

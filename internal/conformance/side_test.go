@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
+	"github.com/parley-mesh/parley/internal/parley"
 )
 
 // Target is one way to a reference agent.
@@ -17,13 +18,16 @@ type Target struct {
 	// Authorization values: two principals who may use the agent, and one who is
 	// known but may not send.
 	Alice, Bob, Outsider string
-	Log                  func() string // what was logged so far, at every level
+	Log                  func() string    // what was logged so far, at every level
+	Mesh                 *mesh            // that stands between; nil directly
+	Name                 parley.AgentName // of the agent in it
 }
 
 // Variant is what a row needs to be different from the ordinary.
 type Variant struct {
 	Agent  a2atest.Options
 	Strict bool // calls without a version are taken for 0.3
+	TLS    bool // the mesh serves TLS
 }
 
 // Side is a column of the page in one pairing of bindings.

@@ -42,12 +42,12 @@ func (s *Server) agentAccessRoutes() {
 	// verb adds an operation that names nothing but the agent.
 	verb := func(id, path, summary string, do func(context.Context, parley.AgentName) (*registry.Agent, error)) {
 		type input struct {
-			agentInput
-			matching
+			AgentPath
+			Matching
 		}
 		route(s, parley.RoleOperator, operation(id, "POST", "/agents/{name}/"+path, summary, 200),
 			func(ctx context.Context, in *input) (*entity[Agent], error) {
-				if err := s.unchanged(ctx, in.Name, &in.matching); err != nil {
+				if err := s.unchanged(ctx, in.Name, &in.Matching); err != nil {
 					return nil, err
 				}
 				return agentEntity(do(ctx, in.Name))
@@ -57,19 +57,19 @@ func (s *Server) agentAccessRoutes() {
 	verb("resumeAgent", "resume", "Take a suspension back", reg.Resume)
 
 	type suspend struct {
-		agentInput
-		matching
+		AgentPath
+		Matching
 		Body Suspension
 	}
 	route(s, parley.RoleOperator, operation("suspendAgent", "POST", "/agents/{name}/suspend", "Take an agent out of service", 200),
 		func(ctx context.Context, in *suspend) (*entity[Agent], error) {
-			if err := s.unchanged(ctx, in.Name, &in.matching); err != nil {
+			if err := s.unchanged(ctx, in.Name, &in.Matching); err != nil {
 				return nil, err
 			}
 			return agentEntity(reg.Suspend(ctx, in.Name, in.Body.Reason))
 		})
 	type allowance struct {
-		agentInput
+		AgentPath
 		Owner parley.OwnerName `path:"owner" maxLength:"63"`
 	}
 	route(s, parley.RoleOperator, operation("allowOwner", "PUT", "/agents/{name}/allow/{owner}", "Let an owner's callers call the agent", 200),
@@ -81,7 +81,7 @@ func (s *Server) agentAccessRoutes() {
 			return agentEntity(reg.Disallow(ctx, in.Name, in.Owner))
 		})
 	type auth struct {
-		agentInput
+		AgentPath
 		Body NewAuth
 	}
 	route(s, parley.RoleAdmin, operation("setAuth", "PUT", "/agents/{name}/auth", "Store what the mesh shows the agent, and look at it", 200),
@@ -89,7 +89,7 @@ func (s *Server) agentAccessRoutes() {
 			return lookEntity(reg.SetCredential(ctx, in.Name, in.Body.credential()))
 		})
 	route(s, parley.RoleAdmin, operation("removeAuth", "DELETE", "/agents/{name}/auth", "Forget what the mesh shows the agent, and look at it", 200),
-		func(ctx context.Context, in *agentInput) (*entity[LookedAt], error) {
+		func(ctx context.Context, in *AgentPath) (*entity[LookedAt], error) {
 			return lookEntity(reg.RemoveCredential(ctx, in.Name))
 		})
 }

@@ -162,14 +162,15 @@ func lookEntity(a *registry.Agent, r *registry.Report, err error) (*entity[Looke
 	}, nil
 }
 
-type agentInput struct {
+// AgentPath names an agent in the path of a request.
+type AgentPath struct {
 	Name parley.AgentName `path:"name" maxLength:"63"`
 }
 
 func (s *Server) agentRoutes() {
 	reg := s.opts.Registry
 	type list struct {
-		paging
+		Paging
 		Owner parley.OwnerName `query:"owner" maxLength:"63" doc:"Only this owner's."`
 	}
 	route(s, parley.RoleOperator, operation("listAgents", "GET", "/agents", "List agents by name", 200),
@@ -194,18 +195,18 @@ func (s *Server) agentRoutes() {
 		})
 	route(s, parley.RoleOperator, operation("getAgent", "GET", "/agents/{name}", "Show an agent and its card", 200), s.getAgent)
 	type removal struct {
-		agentInput
-		matching
+		AgentPath
+		Matching
 	}
 	route(s, parley.RoleOperator, operation("removeAgent", "DELETE", "/agents/{name}", "Forget an agent; its calls stay on record", 204),
 		func(ctx context.Context, in *removal) (*empty, error) {
-			if err := s.unchanged(ctx, in.Name, &in.matching); err != nil {
+			if err := s.unchanged(ctx, in.Name, &in.Matching); err != nil {
 				return nil, err
 			}
 			return &empty{}, reg.Remove(ctx, in.Name)
 		})
 	route(s, parley.RoleOperator, operation("refreshAgent", "POST", "/agents/{name}/refresh", "Look at an agent again, now", 200),
-		func(ctx context.Context, in *agentInput) (*entity[LookedAt], error) {
+		func(ctx context.Context, in *AgentPath) (*entity[LookedAt], error) {
 			return lookEntity(reg.Refresh(ctx, in.Name))
 		})
 	type check struct {
@@ -224,7 +225,7 @@ func (s *Server) agentRoutes() {
 }
 
 // getAgent shows one agent.
-func (s *Server) getAgent(ctx context.Context, in *agentInput) (*entity[AgentDetail], error) {
+func (s *Server) getAgent(ctx context.Context, in *AgentPath) (*entity[AgentDetail], error) {
 	a, err := s.opts.Agents.Agent(ctx, in.Name)
 	if err != nil {
 		return nil, err
@@ -243,7 +244,7 @@ func (s *Server) getAgent(ctx context.Context, in *agentInput) (*entity[AgentDet
 // unchanged refuses where If-Match names another version than the agent's.
 // The registrar's verbs change one thing each and never overwrite another's
 // change, so this guards what a person saw, not what is written.
-func (s *Server) unchanged(ctx context.Context, name parley.AgentName, m *matching) error {
+func (s *Server) unchanged(ctx context.Context, name parley.AgentName, m *Matching) error {
 	version, err := m.version()
 	if err != nil || version == 0 {
 		return err

@@ -142,7 +142,7 @@ func (f *CallFilter) filter() (call.Filter, error) {
 func (s *Server) callRoutes() {
 	calls := s.opts.Calls
 	type list struct {
-		paging
+		Paging
 		CallFilter
 	}
 	type one struct {

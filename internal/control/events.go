@@ -66,7 +66,7 @@ func (s *Server) eventOf(e *parley.Event) Event {
 func (s *Server) eventRoutes() {
 	type list struct {
 		After int64 `query:"after" minimum:"0" doc:"Place in the feed; events behind it are given."`
-		paging
+		Paging
 	}
 	route(s, parley.RoleOperator, operation("listEvents", "GET", "/events", "List events, oldest first", 200),
 		func(ctx context.Context, in *list) (*listed[Event], error) {

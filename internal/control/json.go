@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 
 	stdjson "encoding/json"
@@ -19,13 +20,20 @@ type syntaxError struct {
 	problem string
 }
 
+// problemUnknown is the problem of a member that nothing has.
+const problemUnknown = "is not known here"
+
 // syntaxMark starts the text of a syntaxError: huma hands on only the text of
 // what went wrong with a body, and must not hand on what the body said.
 const syntaxMark = "the body cannot be read at "
 
 func (e *syntaxError) Error() string { return syntaxMark + e.pointer + "\n" + e.problem }
 
-func (e *syntaxError) field() parley.Field {
+// field words e for an operation with that input.
+func (e *syntaxError) field(input reflect.Type) parley.Field {
+	if e.problem == problemUnknown {
+		return unknownMember(input, strings.ReplaceAll(strings.TrimPrefix(e.pointer, "/"), "/", "."))
+	}
 	return parley.Field{Path: e.pointer, Problem: e.problem, Fix: "send one JSON object as " + OpenAPIPath + " describes it"}
 }
 
@@ -53,7 +61,9 @@ func decodeJSON(data []byte, v any) error {
 			e.problem = "stands twice"
 		}
 	} else if s, ok := errors.AsType[*json.SemanticError](err); ok {
-		e.pointer = string(s.JSONPointer)
+		if e.pointer = string(s.JSONPointer); errors.Is(err, json.ErrUnknownName) {
+			e.problem = problemUnknown
+		}
 	}
 	return e
 }

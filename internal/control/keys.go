@@ -66,7 +66,7 @@ func ttlOf(ms int64) time.Duration {
 func (s *Server) keyRoutes() {
 	dir := s.opts.Identity
 	type list struct {
-		paging
+		Paging
 		Principal parley.PrincipalName `query:"principal" maxLength:"63" doc:"Only this principal's."`
 	}
 	type one struct {

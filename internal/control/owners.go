@@ -38,19 +38,15 @@ func ownerEntity(o *identity.Owner, err error) (*entity[Owner], error) {
 	return &entity[Owner]{ETag: etag(o.Version), Location: Prefix + "/owners/" + string(o.Name), Body: ownerOf(o)}, nil
 }
 
-type ownerInput struct {
+// OwnerPath names an owner in the path of a request.
+type OwnerPath struct {
 	Name parley.OwnerName `path:"name" maxLength:"63"`
-}
-
-type ownerDeletion struct {
-	ownerInput
-	matching
 }
 
 func (s *Server) ownerRoutes() {
 	dir := s.opts.Identity
 	route(s, parley.RoleOperator, operation("listOwners", "GET", "/owners", "List owners by name", 200),
-		func(ctx context.Context, in *paging) (*listed[Owner], error) {
+		func(ctx context.Context, in *Paging) (*listed[Owner], error) {
 			at, err := in.place("owners", 1)
 			if err != nil {
 				return nil, err
@@ -63,11 +59,12 @@ func (s *Server) ownerRoutes() {
 			return ownerEntity(dir.CreateOwner(ctx, in.Body.Name, in.Body.Description))
 		})
 	route(s, parley.RoleOperator, operation("getOwner", "GET", "/owners/{name}", "Show an owner", 200),
-		func(ctx context.Context, in *ownerInput) (*entity[Owner], error) {
+		func(ctx context.Context, in *OwnerPath) (*entity[Owner], error) {
 			return ownerEntity(dir.Owner(ctx, in.Name))
 		})
 	type change struct {
-		ownerDeletion
+		OwnerPath
+		Matching
 		Body OwnerChange
 	}
 	route(s, parley.RoleAdmin, operation("updateOwner", "PATCH", "/owners/{name}", "Change an owner's description", 200),
@@ -78,8 +75,12 @@ func (s *Server) ownerRoutes() {
 			}
 			return ownerEntity(dir.UpdateOwner(ctx, in.Name, version, in.Body.Description))
 		})
+	type deletion struct {
+		OwnerPath
+		Matching
+	}
 	route(s, parley.RoleAdmin, operation("deleteOwner", "DELETE", "/owners/{name}", "Remove an owner that answers for nothing", 204),
-		func(ctx context.Context, in *ownerDeletion) (*empty, error) {
+		func(ctx context.Context, in *deletion) (*empty, error) {
 			version, err := in.version()
 			if err != nil {
 				return nil, err

@@ -16,8 +16,9 @@ type Page[T any] struct {
 	Next string `json:"next,omitempty"`
 }
 
-// paging is the part of a list's input that all lists share.
-type paging struct {
+// Paging is the part of a list's input that all lists share. It is exported, as
+// are Matching and the paths, because only such embedded structs are decoded.
+type Paging struct {
 	Cursor string `query:"cursor" maxLength:"1024" doc:"next of the page before."`
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"200" doc:"Items of a page."`
 }
@@ -44,7 +45,7 @@ func cursorOf(kind string, key ...string) string {
 
 // place reads what cursorOf made: n parts of the key, or n empty ones for the
 // first page.
-func (p *paging) place(kind string, n int) ([]string, error) {
+func (p *Paging) place(kind string, n int) ([]string, error) {
 	if p.Cursor == "" {
 		return make([]string, n), nil
 	}
@@ -67,13 +68,13 @@ func badParam(name, problem, fix string) error {
 // etag is a version as a header.
 func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// matching is the part of an input that guards a change.
-type matching struct {
+// Matching is the part of an input that guards a change.
+type Matching struct {
 	IfMatch string `header:"If-Match" maxLength:"64" doc:"ETag of the state that the change was decided on."`
 }
 
 // version is the one that If-Match names; 0 where any will do.
-func (m *matching) version() (int64, error) {
+func (m *Matching) version() (int64, error) {
 	if m.IfMatch == "" || m.IfMatch == "*" {
 		return 0, nil
 	}

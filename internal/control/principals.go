@@ -54,19 +54,15 @@ func principalEntity(p *identity.Principal, err error) (*entity[Principal], erro
 	return &entity[Principal]{ETag: etag(p.Version), Location: Prefix + "/principals/" + string(p.Name), Body: principalOf(p)}, nil
 }
 
-type principalInput struct {
+// PrincipalPath names a principal in the path of a request.
+type PrincipalPath struct {
 	Name parley.PrincipalName `path:"name" maxLength:"63"`
-}
-
-type principalDeletion struct {
-	principalInput
-	matching
 }
 
 func (s *Server) principalRoutes() {
 	dir := s.opts.Identity
 	type list struct {
-		paging
+		Paging
 		Owner parley.OwnerName `query:"owner" maxLength:"63" doc:"Only this owner's."`
 	}
 	route(s, parley.RoleOperator, operation("listPrincipals", "GET", "/principals", "List principals by name", 200),
@@ -83,11 +79,12 @@ func (s *Server) principalRoutes() {
 			return principalEntity(dir.CreatePrincipal(ctx, identity.NewPrincipal(in.Body)))
 		})
 	route(s, parley.RoleOperator, operation("getPrincipal", "GET", "/principals/{name}", "Show a principal", 200),
-		func(ctx context.Context, in *principalInput) (*entity[Principal], error) {
+		func(ctx context.Context, in *PrincipalPath) (*entity[Principal], error) {
 			return principalEntity(dir.Principal(ctx, in.Name))
 		})
 	type change struct {
-		principalDeletion
+		PrincipalPath
+		Matching
 		Body PrincipalChange
 	}
 	route(s, parley.RoleAdmin, operation("updatePrincipal", "PATCH", "/principals/{name}", "Change a principal's roles or description", 200),
@@ -98,8 +95,12 @@ func (s *Server) principalRoutes() {
 			}
 			return principalEntity(dir.UpdatePrincipal(ctx, in.Name, version, identity.PrincipalChange(in.Body)))
 		})
+	type deletion struct {
+		PrincipalPath
+		Matching
+	}
 	route(s, parley.RoleAdmin, operation("deletePrincipal", "DELETE", "/principals/{name}", "Remove a principal and its keys", 204),
-		func(ctx context.Context, in *principalDeletion) (*empty, error) {
+		func(ctx context.Context, in *deletion) (*empty, error) {
 			version, err := in.version()
 			if err != nil {
 				return nil, err

@@ -173,8 +173,8 @@ func kindOfStatus(status int) parley.Kind {
 
 // fieldOf words one of huma's findings: where, what, and what to do.
 func fieldOf(input reflect.Type, cause error) parley.Field {
-	if f, ok := errors.AsType[*syntaxError](cause); ok {
-		return f.field()
+	if e, ok := errors.AsType[*syntaxError](cause); ok {
+		return e.field(input)
 	}
 	d, ok := errors.AsType[*huma.ErrorDetail](cause)
 	if !ok {
@@ -184,16 +184,22 @@ func fieldOf(input reflect.Type, cause error) parley.Field {
 	if place != "body" {
 		return paramField(input, rest, d.Message)
 	}
-	f := parley.Field{Path: bodyPointer(rest), Problem: d.Message, Fix: "see " + OpenAPIPath}
-	if syntax, ok := syntaxIn(d.Message); ok {
-		f.Path, f.Problem, f.Fix = syntax.field().Path, syntax.field().Problem, syntax.field().Fix
+	if e, ok := syntaxIn(d.Message); ok {
+		return e.field(input)
 	}
 	if d.Message == validation.MsgUnexpectedProperty {
-		parent, name := cutLast(rest)
-		f.Problem = fmt.Sprintf("there is no member %.64q here", name)
-		f.Fix = knownNames(name, membersAt(input, parent))
+		return unknownMember(input, rest)
 	}
-	return f
+	return parley.Field{Path: bodyPointer(rest), Problem: d.Message, Fix: "see " + OpenAPIPath}
+}
+
+// unknownMember words a member that nothing has, at a huma path in the body.
+func unknownMember(input reflect.Type, path string) parley.Field {
+	parent, name := cutLast(path)
+	return parley.Field{
+		Path: bodyPointer(path), Problem: fmt.Sprintf("there is no member %.64q here", name),
+		Fix: knownNames(name, membersAt(input, parent)),
+	}
 }
 
 // paramField words what is wrong with a path, query or header parameter.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
 )
 
 // Prefix is where the API lives.
@@ -114,7 +115,7 @@ func apiConfig() huma.Config {
 					"A POST may carry an Idempotency-Key; what has a version gives it as ETag and honours If-Match.",
 			},
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"bearer": {Type: "http", Scheme: "bearer", Description: "API key: pk_ID_SECRET"},
 					"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "API key: pk_ID_SECRET"},
@@ -126,6 +127,16 @@ func apiConfig() huma.Config {
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	}
+}
+
+// schemaName keeps the names of schemas apart where the registry has a type of
+// the same name as ours.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if elem(t).PkgPath() == reflect.TypeFor[registry.Report]().PkgPath() {
+		return "Agent" + name
+	}
+	return name
 }
 
 // ServeHTTP identifies the caller, keeps repeated writes from happening twice
@@ -190,7 +201,7 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
 	s.opts.Log.ErrorContext(r.Context(), "control API panicked", "path", r.URL.Path, "err", fmt.Sprint(v), "stack", string(debug.Stack()))

@@ -53,7 +53,7 @@ func taskOf(t *call.Task) Task {
 
 func (s *Server) taskRoutes() {
 	type list struct {
-		paging
+		Paging
 		TaskFilter
 	}
 	route(s, parley.RoleOperator, operation("listTasks", "GET", "/tasks", "List tasks of all principals, newest status first", 200),

@@ -81,7 +81,6 @@ func (g *Gateway) rewrite(agent *registry.Agent) ([]byte, error) {
 	}
 	if !g.anonymous[agent.Name] {
 		to.SecuritySchemes = meshSchemes
-		to.SecurityRequirements = meshRequirements
 	}
 	raw, err := a2a.RewriteCard(agent.Card, to)
 	if err != nil {
@@ -98,17 +97,13 @@ func (g *Gateway) rewrite(agent *registry.Agent) ([]byte, error) {
 // asked for.
 const maxCards = 10_000
 
-// The mesh's own ways to authenticate.
-var (
-	meshSchemes = map[string]a2a.SecurityScheme{
-		"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},
-		"apiKey": {APIKey: &a2a.APIKeyScheme{Location: "header", Name: "X-API-Key", Description: "An API key of the mesh."}},
-	}
-	meshRequirements = []a2a.SecurityRequirement{
-		{Schemes: map[string]a2a.StringList{"bearer": {}}},
-		{Schemes: map[string]a2a.StringList{"apiKey": {}}},
-	}
-)
+// meshSchemes are the mesh's own ways to authenticate. No securityRequirements
+// stand beside them: the official Go SDK (2.4.0) fails to read a whole card that
+// has them in A2A's form, and callers of any SDK must be able to read it.
+var meshSchemes = map[string]a2a.SecurityScheme{
+	"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},
+	"apiKey": {APIKey: &a2a.APIKeyScheme{Location: "header", Name: "X-API-Key", Description: "An API key of the mesh."}},
+}
 
 // refuseCard says why there is no card, as an HTTP+JSON error.
 func (g *Gateway) refuseCard(w http.ResponseWriter, r *http.Request, name parley.AgentName, err error) {

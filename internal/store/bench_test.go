@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -49,8 +51,9 @@ func BenchmarkCall(b *testing.B) {
 		name    string
 		callers int
 		task    bool
+		context bool          // a fresh context per call, as agents that answer with messages make
 		think   time.Duration // between Begin and Settle, and between calls
-	}{{"1", 1, false, 0}, {"64", 64, false, 0}, {"64task", 64, true, 0}, {"64paced", 64, false, 4 * time.Millisecond}} {
+	}{{"1", 1, false, false, 0}, {"64", 64, false, false, 0}, {"64context", 64, false, true, 0}, {"64task", 64, true, true, 0}, {"64paced", 64, false, true, 4 * time.Millisecond}} {
 		b.Run(bench.name, func(b *testing.B) {
 			ctx := b.Context()
 			db, err := Open(ctx, Options{Dir: b.TempDir()})
@@ -80,9 +83,12 @@ func BenchmarkCall(b *testing.B) {
 							time.Sleep(bench.think)
 						}
 						s := call.Settlement{Record: r}
-						if bench.task {
-							r.TaskID, r.ContextID, r.TaskState = r.MessageID, "c"+r.MessageID, "TASK_STATE_COMPLETED"
+						if bench.context {
+							r.ContextID = uuid.NewString()
 							s.Context = r.ContextID
+						}
+						if bench.task {
+							r.TaskID, r.TaskState = r.MessageID, "TASK_STATE_COMPLETED"
 							s.Task = &call.Task{Agent: r.Agent, ID: r.TaskID, Principal: r.Caller, Owner: r.CallerOwner, ContextID: r.ContextID,
 								State: r.TaskState, Final: true, StatusAt: time.Now(), UpdatedAt: time.Now(), Call: r.ID, Snapshot: snapshot}
 						}

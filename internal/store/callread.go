@@ -12,7 +12,7 @@ import (
 // treeMax is how many calls of one root are given.
 const treeMax = 1000
 
-const callColumns = `seq, id, root, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
+const callColumns = `seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
 	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
 	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state,
 	end_seq, ended_at, outcome, reason, detail, status, bytes_in, bytes_out, first_byte, total, steps`
@@ -24,7 +24,7 @@ func scanCall(row scanner) (*call.Record, error) {
 		candidates, steps                              string
 		endSeq, status, in, out, firstByte, totalNanos sql.NullInt64
 	)
-	err := row.Scan(&r.Seq, &id, &root, &parent, &r.Link.Depth, optional(&candidates),
+	err := row.Scan(&r.Seq, &id, &root, &r.Link.Kind, &parent, &r.Link.Depth, optional(&candidates),
 		&r.Caller, &r.CallerOwner, optional(&r.CallerAgent), &r.Environment,
 		&r.Agent, &r.AgentOwner, optional(&r.Instance), &r.Method,
 		optional(&r.CallerBinding), optional(&r.AgentBinding), optional(&r.Version), optional(&r.MessageID), optional(&r.Reference),
@@ -44,16 +44,8 @@ func scanCall(row scanner) (*call.Record, error) {
 	if err := r.Link.DecodeCandidates(candidates); err != nil {
 		return nil, err
 	}
-	switch {
-	case parent != nil:
-		r.Link.Kind = call.LinkParent
-		if r.Link.Count == 0 {
-			r.Link.Candidates, r.Link.Count = []parley.CallID{r.Link.Parent}, 1
-		}
-	case r.Link.Count > 0:
-		r.Link.Kind = call.LinkAmbiguous
-	default:
-		r.Link.Kind = call.LinkRoot
+	if r.Link.Kind == call.LinkParent && r.Link.Count == 0 {
+		r.Link.Candidates, r.Link.Count = []parley.CallID{r.Link.Parent}, 1
 	}
 	r.EndSeq, r.Status = endSeq.Int64, int(status.Int64)
 	r.BytesIn, r.BytesOut = in.Int64, out.Int64

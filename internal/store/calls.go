@@ -12,17 +12,17 @@ import (
 )
 
 const insertCall = `INSERT INTO calls (
-	seq, id, root, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
+	seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
 	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
 	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state)
-	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 const insertEndedCall = `INSERT INTO calls (
-	seq, id, root, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
+	seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
 	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
 	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state,
 	end_seq, ended_at, outcome, reason, detail, status, bytes_in, bytes_out, first_byte, total, steps)
-	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 // beginColumns are the values of insertCall.
 func beginColumns(r *call.Record, seq int64) []driver.Value {
@@ -34,12 +34,12 @@ func beginColumns(r *call.Record, seq int64) []driver.Value {
 		parent = r.Link.Parent[:]
 	}
 	// A call inside its only candidate says so by its parent alone.
-	if r.Link.Kind == call.LinkAmbiguous || r.Link.Count > 1 {
+	if r.Link.Kind != call.LinkParent || r.Link.Count > 1 {
 		candidates = text(r.Link.EncodeCandidates())
 	}
-	v := make([]driver.Value, 0, 37)
+	v := make([]driver.Value, 0, 38)
 	return append(v,
-		seq, r.ID[:], root, parent, int64(r.Link.Depth), candidates,
+		seq, r.ID[:], root, string(r.Link.Kind), parent, int64(r.Link.Depth), candidates,
 		string(r.Caller), string(r.CallerOwner), text(r.CallerAgent), string(r.Environment),
 		string(r.Agent), string(r.AgentOwner), text(r.Instance), r.Method,
 		text(r.CallerBinding), text(r.AgentBinding), text(r.Version), text(r.MessageID), text(r.Reference),
@@ -94,9 +94,10 @@ func decodeSteps(s string) []call.Step {
 
 // begin is the work of Begin.
 type begin struct {
-	live   *live
+	db     *DB
 	record call.Record
 	seq    int64
+	waited bool
 }
 
 func (b *begin) write(tx *tx) error {
@@ -106,8 +107,16 @@ func (b *begin) write(tx *tx) error {
 }
 
 func (b *begin) ended(err error) {
-	if err == nil {
-		b.live.begun(&b.record, b.seq)
+	switch {
+	case err != nil && b.waited:
+	case err != nil:
+		b.db.live.drop(b.record.ID)
+		b.db.stats.refused()
+		b.db.opt.Log.Error("a call was begun without a record", "call", b.record.ID, "agent", b.record.Agent, "err", err)
+	case b.waited:
+		b.db.live.begun(&b.record, b.seq)
+	default:
+		b.db.live.place(b.record.ID, b.seq)
 	}
 }
 
@@ -119,9 +128,16 @@ func (b *begin) ended(err error) {
 // parley.Conflict where the id is taken.
 func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 	const op parley.Op = "store.begin"
-	b := &begin{live: db.live, record: *r}
-	if db.opt.Durability == Relaxed && db.w.trouble() == nil {
-		return db.fault(op, parley.Subject(r.ID.String()), db.w.later(b))
+	b := &begin{db: db, record: *r, waited: db.opt.Durability == Strict || db.w.trouble() != nil}
+	if !b.waited {
+		// The call is open from here on: what it causes may arrive before the
+		// commit.
+		db.live.begun(&b.record, 0)
+		err := db.w.later(b)
+		if err != nil {
+			db.live.drop(r.ID)
+		}
+		return db.fault(op, parley.Subject(r.ID.String()), err)
 	}
 	if err := db.w.do(ctx, b); err != nil {
 		return db.fault(op, parley.Subject(r.ID.String()), err)
@@ -137,6 +153,7 @@ type settlement struct {
 	record   call.Record // a copy, which Settlement.Record points at
 	snapshot []byte      // sealed
 	waited   bool
+	context  int64 // key of Settlement.Context's row
 	now      time.Time
 }
 
@@ -164,14 +181,21 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	}
 	k := &settlement{db: db, Settlement: s, record: *s.Record, waited: wait, now: db.opt.Now()}
 	k.Record = &k.record
-	subject := parley.Subject(s.Record.ID.String())
+	r := k.Record
+	subject := parley.Subject(r.ID.String())
+	if s.Context != "" {
+		k.context = db.contextHash(contextOf(&s))
+		db.contexts.add(k.context)
+	}
 	if s.Task != nil {
 		task := *s.Task
 		k.Task = &task
 		if task.Snapshot != nil {
+			// An owner's first seal needs a write. If that fails, the end of
+			// the call counts more than the snapshot, which the agent has too.
 			sealed, err := db.vault.Seal(ctx, task.Owner, snapshotPlace(task.Key()), task.Snapshot)
 			if err != nil {
-				return db.fault(op, subject, err)
+				db.opt.Log.Warn("a task is kept without its snapshot", "call", r.ID, "agent", r.Agent, "err", err)
 			}
 			k.snapshot = sealed
 		}
@@ -244,7 +268,7 @@ func (k *settlement) claims(tx *tx) error {
 		}
 	}
 	if k.Context != "" {
-		ok, err := tx.useContext(contextOf(&k.Settlement), k.Record.Caller, k.now)
+		ok, err := tx.useContext(k.context, k.Record.Caller, k.now)
 		if err != nil {
 			return err
 		}

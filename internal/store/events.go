@@ -45,6 +45,11 @@ func (t *tx) events(events []parley.Event) error {
 	return nil
 }
 
+// AppendEvents keeps events that belong to no other change of state.
+func (db *DB) AppendEvents(ctx context.Context, events ...parley.Event) error {
+	return db.fault("store.append_events", "", db.w.do(ctx, statements(func(t *tx) error { return t.events(events) })))
+}
+
 // Events gives the events behind the place after, in order, limit at most. A
 // reader that goes on behind the last one it was given misses none.
 func (db *DB) Events(ctx context.Context, after int64, limit int) (events []parley.Event, err error) {

@@ -170,11 +170,12 @@ func (db *DB) Keys(ctx context.Context, principal parley.PrincipalName, after st
 func (db *DB) CreateKey(ctx context.Context, k *identity.Key, events ...parley.Event) error {
 	const op parley.Op = "store.create_key"
 	subject := parley.Subject(k.ID)
+	row := *k // the writer may read it after ctx is done
 	err := db.w.do(ctx, statements(func(tx *tx) error {
 		_, err := tx.run(`INSERT INTO api_keys (id, principal, hash, note, created_at, expires_at, revoked_at) VALUES (?,?,?,?,?,?,?)`,
-			k.ID, string(k.Principal), k.Hash[:], k.Note, micros(k.CreatedAt), micros(k.ExpiresAt), micros(k.RevokedAt))
+			row.ID, string(row.Principal), row.Hash[:], row.Note, micros(row.CreatedAt), micros(row.ExpiresAt), micros(row.RevokedAt))
 		if dangling(err) {
-			return parley.E(op, parley.Invalid, subject, "no principal is called "+string(k.Principal)+": make it first", nil)
+			return parley.E(op, parley.Invalid, subject, "no principal is called "+string(row.Principal)+": make it first", nil)
 		}
 		if err = duplicate(op, subject, "a key of this id exists", err); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 type live struct {
 	mu       sync.Mutex
 	calls    map[parley.CallID]*openCall
-	agents   map[parley.AgentName]*openCall // rings, in order of begin; the value is any element's sentinel
+	agents   map[parley.AgentName]*openCall // heads of rings, in order of begin
 	tasks    map[call.TaskKey]*handed
 	contexts map[contextKey]*handed
 }
@@ -48,7 +48,7 @@ func newLive() *live {
 	}
 }
 
-// begun notes an open call. Its row is committed.
+// begun notes an open call; seq is its row, 0 where that is not committed yet.
 func (l *live) begun(r *call.Record, seq int64) {
 	c := &openCall{agent: r.Agent, seq: seq, Candidate: call.Candidate{
 		ID: r.ID, Root: r.Root, Depth: r.Link.Depth, TaskID: r.TaskID, ContextID: r.ContextID, SpanID: r.SpanID,
@@ -66,7 +66,33 @@ func (l *live) begun(r *call.Record, seq int64) {
 	l.calls[r.ID] = c
 }
 
-// seq is the row of an open call, 0 where the call is not open.
+// place notes the row of a call that was open before it was committed.
+func (l *live) place(id parley.CallID, seq int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.calls[id]; c != nil {
+		c.seq = seq
+	}
+}
+
+// drop forgets an open call that got no row.
+func (l *live) drop(id parley.CallID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.calls[id]; c != nil {
+		l.remove(c)
+	}
+}
+
+func (l *live) remove(c *openCall) {
+	delete(l.calls, c.ID)
+	c.prev.next, c.next.prev = c.next, c.prev
+	if head := l.agents[c.agent]; head.next == head {
+		delete(l.agents, c.agent)
+	}
+}
+
+// seq is the row of an open call, 0 where it has none yet or is not open.
 func (l *live) seq(id parley.CallID) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,11 +168,7 @@ func (l *live) settled(s *call.Settlement, err error) {
 		c.ending = max(0, c.ending-1) // begun after it was taken: never counted
 		return
 	}
-	delete(l.calls, c.ID)
-	c.prev.next, c.next.prev = c.next, c.prev
-	if head := l.agents[c.agent]; head.next == head {
-		delete(l.agents, c.agent)
-	}
+	l.remove(c)
 }
 
 func release[K comparable](m map[K]*handed, key K) {

@@ -40,6 +40,9 @@ const (
 	// checkpointPages is how many pages of 4 KiB the log holds before they are
 	// moved to the database.
 	checkpointPages = 2000
+	// writeCacheKiB is how much memory the writer's page cache may take: the
+	// leaves of the indexes whose entries come in no order.
+	writeCacheKiB = 32 << 10
 	// defaultReadConns is how many reads run at once.
 	defaultReadConns = 4
 	// busyTimeout is how long a statement waits for a lock of another process,
@@ -117,8 +120,11 @@ type DB struct {
 	w     *writer
 	vault *vault.Vault
 	mesh  string
-	live  *live
-	stats stats
+
+	contextSecret []byte // keys the hashes of contexts
+	contexts      contextFilter
+	live          *live
+	stats         stats
 }
 
 var (
@@ -141,7 +147,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, parley.E(op, parley.Unavailable, parley.Subject(opt.Dir), "the data directory "+opt.Dir+" cannot be made: check the permissions of its parent", err)
 	}
-	db := &DB{opt: opt, live: newLive()}
+	db := &DB{opt: opt, live: newLive(), contexts: newContextFilter()}
 	var undo []func() error
 	defer func() {
 		for i := len(undo) - 1; err != nil && i >= 0; i-- {
@@ -153,12 +159,10 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	}
 	undo = append(undo, db.lock.Close)
 
-	if opt.Durability == Strict {
-		// A commit then waits for the data and not for timestamps as well;
-		// where the system cannot tell them apart nothing changes.
-		if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
-			return nil, db.fault(op, parley.Subject(opt.Dir), err)
-		}
+	// A commit then waits for the data and not for timestamps as well; where
+	// the system cannot tell them apart nothing changes.
+	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+		return nil, db.fault(op, parley.Subject(opt.Dir), err)
 	}
 	db.read, err = sql.Open("sqlite", db.dsn("query_only(1)"))
 	if err != nil {
@@ -177,6 +181,9 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	undo = append(undo, func() error { return db.closeWriter(context.WithoutCancel(ctx)) })
 
 	if err = db.loadLive(ctx); err == nil {
+		err = db.loadFilter(ctx)
+	}
+	if err == nil {
 		err = db.openVault(ctx)
 	}
 	if err != nil {
@@ -189,7 +196,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 func (db *DB) dsn(pragmas ...string) string {
 	q := url.Values{"_pragma": append([]string{
 		"busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")",
-		"foreign_keys(1)",
+		"foreign_keys(1)", "page_size(2048)",
 	}, pragmas...)}
 	path := url.URL{Path: filepath.Join(db.opt.Dir, databaseFile)}
 	return "file:" + path.EscapedPath() + "?" + q.Encode()
@@ -214,7 +221,8 @@ func (db *DB) prepare(ctx context.Context) (*writer, error) {
 	if db.opt.Durability == Relaxed {
 		level = "NORMAL"
 	}
-	dsn := db.dsn("synchronous("+level+")", "wal_autocheckpoint("+strconv.Itoa(checkpointPages)+")")
+	dsn := db.dsn("synchronous("+level+")", "wal_autocheckpoint("+strconv.Itoa(checkpointPages)+")",
+		"cache_size(-"+strconv.Itoa(writeCacheKiB)+")")
 	c, err := dial(dsn)
 	if err != nil {
 		return nil, err
@@ -337,6 +345,7 @@ func (db *DB) openVault(ctx context.Context) error {
 		}
 	}
 	db.vault = vault.New(master, db, db.opt.Now)
+	db.contextSecret = db.vault.Derive("context hashes")
 	return nil
 }
 

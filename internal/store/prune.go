@@ -37,8 +37,7 @@ func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
 	if p.Tasks, err = db.pruneAll(ctx, `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE updated_at < ? LIMIT ?)`, c.Tasks); err != nil {
 		return p, err
 	}
-	p.Contexts, err = db.pruneAll(ctx, `DELETE FROM contexts WHERE (agent, instance, id) IN (
-		SELECT agent, instance, id FROM contexts WHERE used_at < ? LIMIT ?)`, c.Tasks)
+	p.Contexts, err = db.pruneAll(ctx, `DELETE FROM contexts WHERE key IN (SELECT key FROM contexts WHERE used_at < ? LIMIT ?)`, c.Tasks)
 	return p, err
 }
 

@@ -2,12 +2,11 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"time"
-
-	"database/sql"
 
 	sqlite3 "modernc.org/sqlite/lib"
 

@@ -138,13 +138,14 @@ func (db *DB) SaveCredential(ctx context.Context, c *registry.Credential, events
 	if err != nil {
 		return db.fault(op, subject, err)
 	}
+	row := *c // the writer may read it after ctx is done
 	err = db.w.do(ctx, statements(func(tx *tx) error {
 		_, err := tx.run(`INSERT INTO credentials (agent, kind, place, name, origin, secret, owner, created_at) VALUES (?,?,?,?,?,?,?,?)
 			ON CONFLICT (agent) DO UPDATE SET kind = excluded.kind, place = excluded.place, name = excluded.name,
 				origin = excluded.origin, secret = excluded.secret, owner = excluded.owner, created_at = excluded.created_at`,
-			string(c.Agent), string(c.Kind), c.In, c.Name, c.Origin, sealed, string(c.Owner), micros(c.CreatedAt))
+			string(row.Agent), string(row.Kind), row.In, row.Name, row.Origin, sealed, string(row.Owner), micros(row.CreatedAt))
 		if dangling(err) {
-			return notFound(op, "agent", string(c.Agent))
+			return notFound(op, "agent", string(row.Agent))
 		}
 		if err != nil {
 			return err

@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"time"
@@ -29,7 +32,7 @@ const upsertTask = `INSERT INTO tasks (
 		owner = excluded.owner,
 		context_id = iif(excluded.context_id = '', tasks.context_id, excluded.context_id),
 		state = excluded.state, status_at = excluded.status_at, final = excluded.final,
-		call = excluded.call, updated_at = excluded.updated_at,
+		call = coalesce(tasks.call, excluded.call), updated_at = excluded.updated_at,
 		snapshot = excluded.snapshot
 	WHERE tasks.principal = excluded.principal AND tasks.final <= excluded.final`
 
@@ -60,25 +63,30 @@ func (t *tx) saveTask(k *call.Task, snapshot []byte) (ok bool, err error) {
 
 // useContext writes that the principal uses a context; ok is false where it
 // belongs to another.
-func (t *tx) useContext(k contextKey, principal parley.PrincipalName, now time.Time) (ok bool, err error) {
-	var dest [2]any
-	found, err := t.firstValues(dest[:], `SELECT principal, used_at FROM contexts WHERE agent = ? AND instance = ? AND id = ?`,
-		string(k.agent), k.instance, k.id)
-	if err != nil {
-		return false, err
+func (t *tx) useContext(key int64, principal parley.PrincipalName, now time.Time) (ok bool, err error) {
+	n, err := t.run(`INSERT INTO contexts (key, principal, used_at) VALUES (?,?,?)
+		ON CONFLICT (key) DO UPDATE SET used_at = excluded.used_at
+		WHERE contexts.principal = excluded.principal AND contexts.used_at < ?`,
+		key, string(principal), now.UnixMicro(), now.Add(-contextUse).UnixMicro())
+	if err != nil || n > 0 {
+		return true, err
 	}
-	if found {
-		if dest[0] != string(principal) {
-			return false, nil
-		}
-		if used, isInt := dest[1].(int64); isInt && now.Sub(fromMicros(used)) < contextUse {
-			return true, nil
-		}
+	var dest [1]any
+	found, err := t.firstValues(dest[:], `SELECT principal FROM contexts WHERE key = ?`, key)
+	return found && dest[0] == string(principal), err
+}
+
+// contextHash is the key of a context's row: 64 bits of a keyed hash, so that
+// nobody outside can find two contexts of one key. Where two meet by chance,
+// which among ten million happens once in 300,000 meshes, the second principal
+// is refused its context: it fails closed.
+func (db *DB) contextHash(k contextKey) int64 {
+	mac := hmac.New(sha256.New, db.contextSecret)
+	for _, part := range []string{string(k.agent), k.instance, k.id} {
+		mac.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part))))
+		mac.Write([]byte(part))
 	}
-	_, err = t.run(`INSERT INTO contexts (agent, instance, id, principal, used_at) VALUES (?,?,?,?,?)
-		ON CONFLICT (agent, instance, id) DO UPDATE SET used_at = excluded.used_at`,
-		string(k.agent), k.instance, k.id, string(principal), now.UnixMicro())
-	return true, err
+	return int64(binary.BigEndian.Uint64(mac.Sum(nil)))
 }
 
 // snapshotPlace is where a task's snapshot rests.
@@ -135,12 +143,15 @@ func ahead(pending, stored *call.Task) *call.Task {
 
 // ContextOwner tells whose a context is, or gives a parley.NotFound error.
 func (db *DB) ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error) {
+	key := db.contextHash(contextKey{agent, instance, contextID})
+	if !db.contexts.mayHold(key) {
+		return "", noContext(contextID)
+	}
 	if p, ok := db.live.pendingContext(contextKey{agent, instance, contextID}); ok && db.catchUp(ctx) != nil {
 		return p, nil
 	}
 	var p parley.PrincipalName
-	err := db.read.QueryRowContext(ctx, `SELECT principal FROM contexts WHERE agent = ? AND instance = ? AND id = ?`,
-		string(agent), instance, contextID).Scan(&p)
+	err := db.read.QueryRowContext(ctx, `SELECT principal FROM contexts WHERE key = ?`, key).Scan(&p)
 	return p, db.fault("store.context", parley.Subject(contextID), err)
 }
 
@@ -155,6 +166,34 @@ func (db *DB) Tasks(ctx context.Context, f call.TaskFilter) (tasks []*call.Task,
 	}
 	var w where
 	w.and("principal = ?", string(f.Principal))
+	w.tasks(f)
+	if err := db.read.QueryRowContext(ctx, `SELECT count(*) FROM tasks`+w.String(), w.args...).Scan(&total); err != nil {
+		return nil, 0, db.fault(op, "", err)
+	}
+	tasks, err = db.taskPage(ctx, w, f)
+	return tasks, total, db.fault(op, "", err)
+}
+
+// AllTasks gives tasks as Tasks does, but everybody's where the filter names no
+// principal. It is for operators: Tasks gives nobody's then, so that a caller
+// whose name was lost on the way sees nothing.
+func (db *DB) AllTasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, error) {
+	const op parley.Op = "store.all_tasks"
+	if f.Principal != "" {
+		tasks, _, err := db.Tasks(ctx, f)
+		return tasks, err
+	}
+	if err := db.fresh(ctx); err != nil {
+		return nil, db.fault(op, "", err)
+	}
+	var w where
+	w.tasks(f)
+	tasks, err := db.taskPage(ctx, w, f)
+	return tasks, db.fault(op, "", err)
+}
+
+// tasks adds the filter's conditions, but for the principal and the page.
+func (w *where) tasks(f call.TaskFilter) {
 	if f.Agent != "" {
 		w.and("agent = ?", string(f.Agent))
 	}
@@ -167,16 +206,16 @@ func (db *DB) Tasks(ctx context.Context, f call.TaskFilter) (tasks []*call.Task,
 	if !f.StatusAfter.IsZero() {
 		w.and("status_at >= ?", f.StatusAfter.UnixMicro())
 	}
-	if err := db.read.QueryRowContext(ctx, `SELECT count(*) FROM tasks`+w.String(), w.args...).Scan(&total); err != nil {
-		return nil, 0, db.fault(op, "", err)
-	}
+}
+
+// taskPage reads the filter's page of the tasks that w selects.
+func (db *DB) taskPage(ctx context.Context, w where, f call.TaskFilter) ([]*call.Task, error) {
 	if !f.AfterStatusAt.IsZero() {
 		at := f.AfterStatusAt.UnixMicro()
 		w.and("(status_at < ? OR status_at = ? AND id > ?)", at, at, f.AfterID)
 	}
-	tasks, err = query(ctx, db, func(row scanner) (*call.Task, error) { return db.scanTask(ctx, row) },
+	return query(ctx, db, func(row scanner) (*call.Task, error) { return db.scanTask(ctx, row) },
 		`SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY status_at DESC, id LIMIT ?`, append(w.args, page(f.Limit))...)
-	return tasks, total, db.fault(op, "", err)
 }
 
 // anyTask reports whether a task of the principal is handed over and not yet

@@ -300,7 +300,6 @@ func (t *tx) all(left, failed *[]*job) (clean bool, err error) {
 	jobs := *left
 	kept := jobs[:0]
 	for i, j := range jobs {
-		seq := t.seq
 		t.wrote = false
 		j.err = j.write(t)
 		switch {
@@ -311,7 +310,6 @@ func (t *tx) all(left, failed *[]*job) (clean bool, err error) {
 			return false, j.err
 		}
 		*failed = append(*failed, j)
-		t.seq = seq
 		if t.wrote {
 			*left = append(kept, jobs[i+1:]...)
 			return false, nil

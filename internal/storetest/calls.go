@@ -46,6 +46,17 @@ func testCallRoundTrip(t *testing.T, s Store) {
 	if diff := cmp.Diff(read, got); diff != "" {
 		t.Errorf("call written at its end (-written +read):\n%s", diff)
 	}
+	// A further turn stands beside the first, under its parent if it has one.
+	for _, first := range []*call.Record{parent, r} {
+		turn := newRecord(3)
+		turn.Link, turn.Root = call.Turn(first)
+		must(t, s.Begin(ctx, turn))
+		got, err = s.Call(ctx, turn.ID)
+		must(t, err)
+		if diff := cmp.Diff(turn, got); diff != "" {
+			t.Errorf("a further turn (-written +read):\n%s", diff)
+		}
+	}
 	_, err = s.Call(ctx, parley.NewCallID())
 	wantKind(t, "a missing call", err, parley.NotFound)
 }

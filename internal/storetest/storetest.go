@@ -28,8 +28,10 @@ type Store interface {
 	Recover(ctx context.Context, now time.Time) (int, error)
 	Task(ctx context.Context, key call.TaskKey) (*call.Task, error)
 	Tasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, int, error)
+	AllTasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, error)
 	ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error)
 	Events(ctx context.Context, after int64, limit int) ([]parley.Event, error)
+	AppendEvents(ctx context.Context, events ...parley.Event) error
 	LastSeq(ctx context.Context) (int64, error)
 	Prune(ctx context.Context, c store.Cutoffs) (store.Pruned, error)
 }
@@ -56,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"TaskOwnership", testTaskOwnership},
 		{"OwnershipRace", testOwnershipRace},
 		{"FinalTaskStays", testFinalTaskStays},
+		{"TaskSeenByTheMesh", testTaskSeenByTheMesh},
 		{"TaskPages", testTaskPages},
 		{"EventOrder", testEventOrder},
 		{"EventsMissNothing", testEventsMissNothing},

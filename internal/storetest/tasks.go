@@ -157,12 +157,37 @@ func testFinalTaskStays(t *testing.T, s Store) {
 	state.Snapshot, state.ContextID, state.State, state.StatusAt, state.UpdatedAt = nil, "", "TASK_STATE_CANCELED", at(3), at(3)
 	state.Final = true
 	must(t, s.Settle(ctx, call.Settlement{Record: r, Task: &state}, true))
-	want := state
-	want.Snapshot, want.ContextID = open.Snapshot, open.ContextID
+	want := state // the old snapshot tells of an older state and goes
+	want.ContextID = open.ContextID
 	got, err = s.Task(ctx, open.Key())
 	must(t, err)
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("a state without a snapshot (-want +got):\n%s", diff)
+	}
+}
+
+// What the mesh learns of a task by its own asking needs no call.
+func testTaskSeenByTheMesh(t *testing.T, s Store) {
+	ctx := t.Context()
+	r := newRecord(1)
+	task := newTask(r, "t", at(1))
+	must(t, s.Settle(ctx, call.Settlement{Record: r, Insert: true, Task: task}, true))
+	seen := *task
+	seen.State, seen.Final, seen.StatusAt, seen.UpdatedAt = "TASK_STATE_COMPLETED", true, at(9), at(9)
+	must(t, s.Settle(ctx, call.Settlement{Task: &seen}, true))
+	got, err := s.Task(ctx, task.Key())
+	must(t, err)
+	if diff := cmp.Diff(&seen, got); diff != "" {
+		t.Errorf("task (-seen +read):\n%s", diff)
+	}
+	stolen := seen
+	stolen.Principal = "thief"
+	wantKind(t, "for another principal", s.Settle(ctx, call.Settlement{Task: &stolen}, true), parley.Denied)
+	must(t, s.AppendEvents(ctx, happened("tasks/t", "task.seen")))
+	events, err := s.Events(ctx, r.Seq, 10)
+	must(t, err)
+	if len(events) != 1 || events[0].Type != "task.seen" || events[0].SubjectSeq != 1 {
+		t.Errorf("events %+v, want the one that stands alone", events)
 	}
 }
 
@@ -201,6 +226,14 @@ func testTaskPages(t *testing.T, s Store) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("pages of %d (-want +got):\n%s", limit, diff)
 		}
+	}
+	if _, total, err := s.Tasks(ctx, call.TaskFilter{}); err != nil || total != 0 {
+		t.Errorf("%d tasks without a principal, %v, want none", total, err)
+	}
+	all, err := s.AllTasks(ctx, call.TaskFilter{Limit: 2})
+	must(t, err)
+	if len(all) != 2 || all[0].ID != "theirs" || all[1].ID != "t6" {
+		t.Errorf("everybody's tasks begin with %+v, want theirs and t6", all)
 	}
 	for _, test := range []struct {
 		f    call.TaskFilter

@@ -67,14 +67,15 @@ type Agent struct {
 	server a2a.Server
 	key    []byte // authenticates page tokens
 
-	mu       sync.Mutex
-	url      string
-	tasks    map[string]*task
-	contexts map[string]*conversation
-	bytes    int64         // of all tasks
-	last     time.Time     // status timestamp given last
-	taken    chan struct{} // closed and replaced when a task takes a message
-	seen     []Seen
+	mu        sync.Mutex // guards what follows, and every task
+	url       string
+	tasks     map[string]*task
+	contexts  map[string]*conversation
+	bytes     int64         // of all tasks
+	last      time.Time     // status timestamp given last
+	taken     chan struct{} // closed and replaced when a task takes a message
+	seen      []Seen
+	cardReads []http.Header
 }
 
 // conversation is a context: whose it is and how many tasks it has.

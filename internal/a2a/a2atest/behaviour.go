@@ -15,40 +15,30 @@ import (
 // behaviour is what the agent does with a message: it works on a task, or answers
 // without one.
 type behaviour struct {
-	prefix string // of the message id
-	about  string
+	prefix string                                                   // of the message id
 	work   func(a *Agent, t *task, m *a2a.Message, wanted []string) // a.mu is held
 	answer func(a *Agent, owner string, m *a2a.Message) (string, *a2a.Error)
 }
 
-// behaviours are in the order they are tried. The names that begin with tck- are
-// those of the official test kit.
+// behaviours are in the order they are tried; the package comment says what they
+// do.
 var behaviours = []behaviour{
-	{prefix: "tck-message-response", about: "answers with a message", answer: sayHello},
-	{prefix: "tck-input-required", about: "asks for input; the next message goes on", work: rest(a2a.StateInputRequired, "what is the amount?")},
-	{prefix: "tck-reject-task", about: "rejects the task", work: rest(a2a.StateRejected, "this is nothing for me")},
-	{prefix: "tck-delayed-complete", about: "completes after Options.Delay", work: completeLater},
-	{prefix: "tck-artifact-text", about: "completes with a text", work: produce(textPart)},
-	{prefix: "tck-artifact-file-url", about: "completes with a link to a file", work: produce(linkPart)},
-	{prefix: "tck-artifact-file", about: "completes with a file", work: produce(filePart)},
-	{prefix: "tck-artifact-data", about: "completes with structured data", work: produce(dataPart)},
-	{prefix: "ref-auth-required", about: "asks for an authorization out of band", work: rest(a2a.StateAuthRequired, "allow access at https://auth.example.com/device, code ABCD")},
-	{prefix: "ref-fail", about: "fails", work: rest(a2a.StateFailed, "it did not work")},
-	{prefix: "ref-submit", about: "leaves the task submitted, for the test to drive", work: func(*Agent, *task, *a2a.Message, []string) {}},
-	{prefix: "ref-hold", about: "leaves the task working, for the test to drive", work: rest(a2a.StateWorking, "")},
-	{prefix: "ref-stream-", about: "ref-stream-N: N chunks of one artifact, then completes, all at once: more than Options.MaxLag cut whoever follows", work: chunks},
-	{prefix: "ref-recall", about: "answers with a message that lists the tasks the message refers to", answer: recall},
-	{prefix: "ref-error-", about: "ref-error-REASON: answers with that error", answer: failAs},
-	{prefix: "", about: "completes with a text that repeats the message's", work: produce(textPart)}, // tck-complete-task and all others
-}
-
-// Behaviours tells what the agent does, by prefix of the message id.
-func Behaviours() map[string]string {
-	all := map[string]string{}
-	for _, b := range behaviours {
-		all[b.prefix] = b.about
-	}
-	return all
+	{prefix: "tck-message-response", answer: sayHello},
+	{prefix: "tck-input-required", work: rest(a2a.StateInputRequired, "what is the amount?")},
+	{prefix: "tck-reject-task", work: rest(a2a.StateRejected, "this is nothing for me")},
+	{prefix: "tck-delayed-complete", work: completeLater},
+	{prefix: "tck-artifact-text", work: produce(textPart)},
+	{prefix: "tck-artifact-file-url", work: produce(linkPart)},
+	{prefix: "tck-artifact-file", work: produce(filePart)},
+	{prefix: "tck-artifact-data", work: produce(dataPart)},
+	{prefix: "ref-auth-required", work: rest(a2a.StateAuthRequired, "allow access at https://auth.example.com/device, code ABCD")},
+	{prefix: "ref-fail", work: rest(a2a.StateFailed, "it did not work")},
+	{prefix: "ref-submit", work: func(*Agent, *task, *a2a.Message, []string) {}},
+	{prefix: "ref-hold", work: rest(a2a.StateWorking, "")},
+	{prefix: "ref-stream-", work: chunks},
+	{prefix: "ref-recall", answer: recall},
+	{prefix: "ref-error-", answer: failAs},
+	{prefix: "", work: produce(textPart)}, // tck-complete-task and all others
 }
 
 func behaviourOf(messageID string) behaviour {

@@ -40,7 +40,10 @@ func (a *Agent) Card() *a2a.AgentCard {
 	return card
 }
 
-func (a *Agent) publicCard(*http.Request) ([]byte, error) { return jsonwire.Marshal(a.Card()) }
+func (a *Agent) publicCard(r *http.Request) ([]byte, error) {
+	a.noteCard(r)
+	return jsonwire.Marshal(a.Card())
+}
 
 // extendedCard answers GetExtendedAgentCard.
 func (a *Agent) extendedCard(owner string) *a2a.Reply {

@@ -36,7 +36,7 @@ type Seen struct {
 	Header    http.Header
 }
 
-// maxSeen is how many requests are remembered.
+// maxSeen is how many requests are remembered, and how many reads of the card.
 const maxSeen = 256
 
 func (a *Agent) note(q *a2a.Request) {
@@ -53,6 +53,23 @@ func (a *Agent) Seen() []Seen {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.seen)
+}
+
+func (a *Agent) noteCard(r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.cardReads) == maxSeen {
+		a.cardReads = slices.Delete(a.cardReads, 0, 1)
+	}
+	a.cardReads = append(a.cardReads, r.Header.Clone())
+}
+
+// CardReads returns the headers of the latest requests for the public card, the
+// oldest first.
+func (a *Agent) CardReads() []http.Header {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.cardReads)
 }
 
 // Arrived waits until a task took the message and returns the task's id.

@@ -134,9 +134,12 @@ func (p *player) request(text string) {
 		name, value, _ := strings.Cut(line, ":")
 		req.Header.Add(name, strings.TrimSpace(value))
 	}
-	if p.resp, err = http.DefaultClient.Do(req); err != nil {
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.t.Cleanup(func() { resp.Body.Close() })
+	p.resp = resp
 }
 
 func (p *player) drive(text string) {
@@ -152,7 +155,6 @@ func (p *player) drive(text string) {
 // response writes the answer down: status, headers of interest, and the body with
 // every JSON value on a line of its own.
 func (p *player) response() string {
-	defer p.resp.Body.Close()
 	body, err := io.ReadAll(p.resp.Body)
 	if err != nil {
 		p.t.Fatal(err)

@@ -17,7 +17,7 @@ CREATE TABLE data_keys (
 CREATE TABLE owners (
     name        TEXT    NOT NULL PRIMARY KEY,
     description TEXT    NOT NULL,
-    created_at  INTEGER NOT NULL,
+    created_at  INTEGER,
     version     INTEGER NOT NULL
 ) WITHOUT ROWID;
 
@@ -28,7 +28,7 @@ CREATE TABLE principals (
     agent       TEXT    NOT NULL,
     roles       TEXT    NOT NULL, -- JSON array
     description TEXT    NOT NULL,
-    created_at  INTEGER NOT NULL,
+    created_at  INTEGER,
     version     INTEGER NOT NULL
 ) WITHOUT ROWID;
 
@@ -39,7 +39,7 @@ CREATE TABLE api_keys (
     principal  TEXT    NOT NULL REFERENCES principals (name),
     hash       BLOB    NOT NULL, -- SHA-256 of the whole key
     note       TEXT    NOT NULL,
-    created_at INTEGER NOT NULL,
+    created_at INTEGER,
     expires_at INTEGER,
     revoked_at INTEGER
 ) WITHOUT ROWID;
@@ -68,8 +68,8 @@ CREATE TABLE agents (
     allow         TEXT    NOT NULL, -- JSON array
     checked_at    INTEGER,
     check_err     TEXT    NOT NULL,
-    created_at    INTEGER NOT NULL,
-    updated_at    INTEGER NOT NULL,
+    created_at    INTEGER,
+    updated_at    INTEGER,
     version       INTEGER NOT NULL
 );
 
@@ -83,7 +83,7 @@ CREATE TABLE credentials (
     origin     TEXT    NOT NULL,
     secret     BLOB    NOT NULL, -- sealed
     owner      TEXT    NOT NULL, -- whose data key seals it
-    created_at INTEGER NOT NULL
+    created_at INTEGER
 ) WITHOUT ROWID;
 
 -- Changes of everything but calls. seq is the place in the mesh's one feed,
@@ -107,6 +107,7 @@ CREATE TABLE calls (
     seq            INTEGER PRIMARY KEY,
     id             BLOB    NOT NULL,
     root           BLOB,    -- NULL where the call starts its chain
+    link           TEXT    NOT NULL,
     parent         BLOB,
     depth          INTEGER NOT NULL,
     candidates     TEXT,    -- JSON; NULL where there were none
@@ -168,13 +169,12 @@ CREATE TABLE tasks (
 );
 
 CREATE UNIQUE INDEX tasks_key ON tasks (agent, instance, id);
-CREATE INDEX tasks_list ON tasks (principal, status_at, id);
+CREATE INDEX tasks_list ON tasks (principal, status_at DESC, id);
 
+-- A context is known by a keyed hash of agent, instance and id: every plain
+-- exchange writes one, and short keys keep what a commit writes small.
 CREATE TABLE contexts (
-    agent     TEXT    NOT NULL,
-    instance  TEXT    NOT NULL,
-    id        TEXT    NOT NULL,
+    key       INTEGER PRIMARY KEY,
     principal TEXT    NOT NULL,
-    used_at   INTEGER NOT NULL, -- at most a day old while the context is in use
-    PRIMARY KEY (agent, instance, id)
-) WITHOUT ROWID;
+    used_at   INTEGER NOT NULL -- at most a day old while the context is in use
+);
