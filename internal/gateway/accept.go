@@ -30,8 +30,8 @@ func (g *Gateway) accept(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Re
 		return reply
 	}
 	facts := &reply.Facts
-	if c.note(facts, g.Now()) {
-		return g.foreign(ctx, c)
+	if err := g.notice(ctx, c, facts); err != nil {
+		return g.unbound(ctx, c, err)
 	}
 	if facts.Kind != a2a.KindMessage && facts.TaskID != "" {
 		c.sees.snapshot = g.taskObject(reply.Result)
@@ -84,9 +84,10 @@ func (g *Gateway) bind(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// unbound is the answer where a task could not be made the caller's.
+// unbound is the answer where what the agent answered is not the caller's or
+// could not be made so.
 func (g *Gateway) unbound(ctx context.Context, c *Call, err error) *a2a.Reply {
-	if parley.KindOf(err) == parley.Denied {
+	if errors.Is(err, errForeign) || parley.KindOf(err) == parley.Denied {
 		return g.foreign(ctx, c)
 	}
 	c.record.Outcome, c.record.Reason = parley.OutcomeOpen, ""
@@ -169,8 +170,8 @@ func (s *acceptedStream) next(ctx context.Context) (a2a.Frame, error) {
 func (s *acceptedStream) accept(ctx context.Context, frame a2a.Frame) (a2a.Frame, error) {
 	c, g := s.call, s.gateway
 	facts := &frame.Facts
-	if c.note(facts, g.Now()) {
-		return a2a.Frame{Err: g.foreign(ctx, c).Err}, nil
+	if err := g.notice(ctx, c, facts); err != nil {
+		return a2a.Frame{Err: g.unbound(ctx, c, err).Err}, nil
 	}
 	if facts.Kind == a2a.KindTask {
 		c.sees.snapshot = g.taskObject(frame.Result)

@@ -51,9 +51,15 @@ func (g *Gateway) listTasks(ctx context.Context, c *Call) *a2a.Reply {
 			return g.refuse(c, err)
 		}
 	}
+	filter.Limit = size + 1 // one more tells whether there is a next page
 	tasks, total, err := g.Journal.Tasks(ctx, filter)
 	if err != nil {
 		return g.refuse(c, err)
+	}
+	next := ""
+	if len(tasks) > size {
+		tasks = tasks[:size]
+		next = pageToken(g.TokenKey, filter, tasks[size-1])
 	}
 	list := make([]jsontext.Value, 0, len(tasks))
 	for _, t := range tasks {
@@ -62,10 +68,6 @@ func (g *Gateway) listTasks(ctx context.Context, c *Call) *a2a.Reply {
 			return g.refuse(c, err)
 		}
 		list = append(list, raw)
-	}
-	next := ""
-	if len(tasks) == size {
-		next = pageToken(g.TokenKey, filter, tasks[len(tasks)-1])
 	}
 	return listAnswer(g, c, list, total, size, next)
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -82,7 +83,7 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 		if err != nil {
 			return err
 		}
-		c.sees = seen{key: task.Key(), state: task.State, statusAt: task.StatusAt, owned: true}
+		c.sees = seen{key: task.Key(), state: task.State, statusAt: task.StatusAt, owned: true, context: task.ContextID}
 		c.turnOf = task.Call
 		if c.record.ContextID == "" {
 			c.record.ContextID = task.ContextID
@@ -91,16 +92,11 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 	if !c.req.Method.Sends() {
 		return nil
 	}
-	if facts.ContextID != "" {
-		owner, err := g.Journal.ContextOwner(ctx, c.record.Agent, c.record.Instance, facts.ContextID)
-		switch {
-		case err == nil && owner != c.record.Caller:
-			return a2a.NewError(a2a.ReasonTaskNotFound, "there is no such context").With("contextId", facts.ContextID)
-		case err != nil && parley.KindOf(err) != parley.NotFound:
-			return err
-		}
-		c.sees.context = facts.ContextID
-		c.sees.changed = err != nil
+	switch err := g.claim(ctx, c, facts.ContextID); {
+	case errors.Is(err, errForeign):
+		return a2a.NewError(a2a.ReasonTaskNotFound, "there is no such context").With("contextId", facts.ContextID)
+	case err != nil:
+		return err
 	}
 	if len(facts.ReferenceTaskIDs) > 0 {
 		return g.dropForeignReferences(ctx, c)
@@ -118,6 +114,25 @@ func (g *Gateway) task(ctx context.Context, c *Call, id string) (*call.Task, err
 		return nil, a2a.TaskNotFound(id)
 	}
 	return nil, err
+}
+
+// claim notes that the call is about a context, which is the caller's or
+// nobody's yet; errForeign where it is somebody else's. An empty id is none.
+func (g *Gateway) claim(ctx context.Context, c *Call, id string) error {
+	if id == "" || id == c.sees.context {
+		return nil
+	}
+	owner, err := g.Journal.ContextOwner(ctx, c.record.Agent, c.record.Instance, id)
+	switch {
+	case err == nil && owner != c.record.Caller:
+		return errForeign
+	case err != nil && parley.KindOf(err) != parley.NotFound:
+		return err
+	case err != nil:
+		c.sees.changed = true
+	}
+	c.sees.context, c.record.ContextID = id, id
+	return nil
 }
 
 // dropForeignReferences leaves only references to the caller's own tasks, so
@@ -149,15 +164,21 @@ func (g *Gateway) dropForeignReferences(ctx context.Context, c *Call) error {
 	return c.req.Set("/message/referenceTaskIds", jsontext.Value(raw))
 }
 
+// notice takes over what a result or frame shows: errForeign where that belongs
+// to somebody else, or is about another task than the call.
+func (g *Gateway) notice(ctx context.Context, c *Call, f *a2a.Facts) error {
+	if err := g.claim(context.WithoutCancel(ctx), c, f.ContextID); err != nil {
+		return err
+	}
+	if c.note(f, g.Now()) {
+		return errForeign
+	}
+	return nil
+}
+
 // note takes over what a result or frame shows of a task. It reports whether
 // the answer contradicts what the call is about.
 func (c *Call) note(f *a2a.Facts, now time.Time) (contradiction bool) {
-	if f.ContextID != "" && c.sees.context == "" {
-		c.sees.context, c.sees.changed = f.ContextID, true
-		if c.record.ContextID == "" {
-			c.record.ContextID = f.ContextID
-		}
-	}
 	if f.TaskID == "" || f.Kind == a2a.KindMessage {
 		return false
 	}
