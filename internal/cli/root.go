@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -18,9 +19,9 @@ type program struct {
 	Streams
 	flags globals
 	now   func() time.Time
-	lines *lineReader // of In, made when something is asked
-	hint  string      // why no key was sent, where one was expected
-	more  string      // where to read more about an error
+	lines *bufio.Scanner // of In, made when something is asked
+	hint  string         // why no key was sent, where one was expected
+	more  string         // where to read more about an error
 }
 
 // globals are the flags that every verb has.
