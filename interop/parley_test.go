@@ -151,8 +151,8 @@ func TestRelay(t *testing.T) {
 			}
 			outer := lastCall(t, calls, name)
 			inner := lastCall(t, calls, "last")
-			if inner.Parent != outer.ID || inner.Caller != name {
-				t.Errorf("the inner call has caller %q and parent %q, want %q and %q", inner.Caller, inner.Parent, name, outer.ID)
+			if inner.Parent != outer.ID || inner.CallerAgent != name {
+				t.Errorf("the inner call has caller %q and parent %q, want %q and %q", inner.CallerAgent, inner.Parent, name, outer.ID)
 			}
 		})
 	}
