@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"errors"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -95,7 +96,7 @@ func TestReadLimited(t *testing.T) {
 	}
 	for _, limit := range []int64{4, 5} {
 		_, err := readLimited(strings.NewReader("hello"), -1, limit)
-		if (err == errTooLarge) != (limit == 4) {
+		if errors.Is(err, errTooLarge) != (limit == 4) {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}

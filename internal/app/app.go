@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-mesh/parley/internal/config"
@@ -37,8 +39,8 @@ type Options struct {
 	LogTo io.Writer
 	// Version is the binary's version.
 	Version string
-	// Telemetry says where spans go; the zero value keeps them in the process.
-	Telemetry telemetry.Options
+	// Spans takes ended spans, beside the configured collector; nil for none.
+	Spans sdktrace.SpanProcessor
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -116,13 +118,39 @@ func newLogger(c config.Log, to io.Writer) *slog.Logger {
 }
 
 func (a *App) openTelemetry(context.Context) error {
-	p, err := telemetry.New(a.opts.Telemetry)
+	headers, err := traceHeaders(a.cfg.Telemetry.TracesHeaders)
+	if err != nil {
+		return err
+	}
+	p, err := telemetry.New(telemetry.Options{
+		Endpoint: a.cfg.Telemetry.TracesEndpoint, Headers: headers, Sample: a.cfg.Telemetry.TracesSample,
+		Service: a.opts.Version, Spans: a.opts.Spans,
+	})
 	if err != nil {
 		return err
 	}
 	a.measures = p
 	a.down.push("flush traces and metrics", p.Shutdown)
 	return nil
+}
+
+// traceHeaders reads the collector's headers, one "Name: value" a line.
+func traceHeaders(s config.Secret) (map[string]string, error) {
+	if !s.IsSet() {
+		return nil, nil
+	}
+	headers := map[string]string{}
+	for line := range strings.Lines(s.Reveal()) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, parley.E("app.telemetry", parley.Invalid, "telemetry.traces_headers", "telemetry.traces_headers has a line without a colon: write one \"Name: value\" a line", nil)
+		}
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return headers, nil
 }
 
 func (a *App) openStore(ctx context.Context) error {
@@ -204,7 +232,7 @@ func (a *App) openRegistry(context.Context) error {
 // Run serves until ctx ends or a part fails, then takes the mesh down.
 func (a *App) Run(ctx context.Context) (err error) {
 	for _, notice := range a.cfg.Notices() {
-		a.log.Info("note: " + notice)
+		a.log.Info("note", "note", notice)
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	group, failed := errgroup.WithContext(background)

@@ -33,7 +33,7 @@ func (u *unwinder) unwind(ctx context.Context) error {
 		u.steps = u.steps[:len(u.steps)-1]
 		start := time.Now()
 		err := last.undo(ctx)
-		u.log.Info("stop: "+last.what, "elapsed", time.Since(start).Round(time.Millisecond), "err", err)
+		u.log.Info("stop", "step", last.what, "elapsed", time.Since(start).Round(time.Millisecond), "err", err)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", last.what, err))
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -288,7 +289,7 @@ func (m *mesh) call(t *testing.T, agent parley.AgentName, outcome parley.Outcome
 
 // fields are the paths a *parley.Error complains of.
 func fields(err error) (paths []string) {
-	if e, ok := err.(*parley.Error); ok {
+	if e, ok := errors.AsType[*parley.Error](err); ok {
 		for _, f := range e.Fields {
 			paths = append(paths, f.Path)
 		}

@@ -201,7 +201,7 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
 	s.opts.Log.ErrorContext(r.Context(), "control API panicked", "path", r.URL.Path, "err", fmt.Sprint(v), "stack", string(debug.Stack()))

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -250,7 +251,7 @@ func TestEveryKindComesBackAsItself(t *testing.T) {
 			Fields: []parley.Field{{Path: "/id", Problem: "p", Fix: "f"}}, Err: fmt.Errorf("secret cause")}
 		m.mu.Unlock()
 		_, err := c.CancelCall(t.Context(), r.ID.String())
-		e, ok := err.(*parley.Error)
+		e, ok := errors.AsType[*parley.Error](err)
 		if !ok || e.Kind != k || e.Message != "because of "+k.String() || len(e.Fields) != 1 || e.Fields[0].Fix != "f" || strings.Contains(err.Error(), "secret cause") {
 			t.Errorf("%v came back as %v", k, err)
 		}

@@ -87,7 +87,7 @@ func (g *Gateway) bind(ctx context.Context, c *Call) error {
 // unbound is the answer where what the agent answered is not the caller's or
 // could not be made so.
 func (g *Gateway) unbound(ctx context.Context, c *Call, err error) *a2a.Reply {
-	if err == errForeign || parley.KindOf(err) == parley.Denied {
+	if errors.Is(err, errForeign) || parley.KindOf(err) == parley.Denied {
 		return g.foreign(ctx, c)
 	}
 	c.record.Outcome, c.record.Reason = parley.OutcomeOpen, ""

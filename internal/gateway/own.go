@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -92,7 +93,7 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 		return nil
 	}
 	switch err := g.claim(ctx, c, facts.ContextID); {
-	case err == errForeign:
+	case errors.Is(err, errForeign):
 		return a2a.NewError(a2a.ReasonTaskNotFound, "there is no such context").With("contextId", facts.ContextID)
 	case err != nil:
 		return err

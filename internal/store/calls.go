@@ -185,6 +185,7 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	subject := parley.Subject(r.ID.String())
 	if s.Context != "" {
 		k.context = db.contextHash(contextOf(&s))
+		db.contexts.add(k.context)
 	}
 	if s.Task != nil {
 		task := *s.Task

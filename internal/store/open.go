@@ -122,6 +122,7 @@ type DB struct {
 	mesh  string
 
 	contextSecret []byte // keys the hashes of contexts
+	contexts      contextFilter
 	live          *live
 	stats         stats
 }
@@ -146,7 +147,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, parley.E(op, parley.Unavailable, parley.Subject(opt.Dir), "the data directory "+opt.Dir+" cannot be made: check the permissions of its parent", err)
 	}
-	db := &DB{opt: opt, live: newLive()}
+	db := &DB{opt: opt, live: newLive(), contexts: newContextFilter()}
 	var undo []func() error
 	defer func() {
 		for i := len(undo) - 1; err != nil && i >= 0; i-- {
@@ -180,6 +181,9 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	undo = append(undo, func() error { return db.closeWriter(context.WithoutCancel(ctx)) })
 
 	if err = db.loadLive(ctx); err == nil {
+		err = db.loadFilter(ctx)
+	}
+	if err == nil {
 		err = db.openVault(ctx)
 	}
 	if err != nil {

@@ -353,6 +353,9 @@ func TestOpensReleasedSchemas(t *testing.T) {
 			if err != nil || string(task.Snapshot) != `{"id":"t"}` {
 				t.Errorf("task of an old database: %+v, %v, want its snapshot", task, err)
 			}
+			if owner, err := db.ContextOwner(context.Background(), "echo", "", "c"); err != nil || owner != "client" {
+				t.Errorf("context of an old database belongs to %q, %v, want client", owner, err)
+			}
 			if err := db.Begin(context.Background(), record()); err != nil {
 				t.Errorf("a call in an old database: %v", err)
 			}

@@ -36,24 +36,32 @@ func TestQueryPlans(t *testing.T) {
 		{"task list", `SELECT num FROM tasks WHERE principal = ? ORDER BY status_at DESC, id LIMIT 10`, "tasks_list"},
 		{"subject", `SELECT max(subject_seq) FROM events WHERE subject = ?`, "events_subject"},
 	} {
-		rows, err := db.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+test.sql, make([]any, strings.Count(test.sql, "?"))...)
-		if err != nil {
-			t.Fatalf("%s: %v", test.name, err)
-		}
-		var plan strings.Builder
-		for rows.Next() {
-			var a, b, c int
-			var detail string
-			if err := rows.Scan(&a, &b, &c, &detail); err != nil {
-				t.Fatal(err)
-			}
-			plan.WriteString(detail + "\n")
-		}
-		if err := rows.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(plan.String(), test.want) {
-			t.Errorf("%s: the plan does not use %s:\n%s", test.name, test.want, plan.String())
+		plan := explain(t, db, test.sql)
+		if !strings.Contains(plan, test.want) {
+			t.Errorf("%s: the plan does not use %s:\n%s", test.name, test.want, plan)
 		}
 	}
+}
+
+// explain is how the database would run a statement.
+func explain(t *testing.T, db *DB, statement string) string {
+	t.Helper()
+	rows, err := db.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, make([]any, strings.Count(statement, "?"))...)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var a, b, c int
+		var detail string
+		if err := rows.Scan(&a, &b, &c, &detail); err != nil {
+			t.Fatal(err)
+		}
+		plan.WriteString(detail + "\n")
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return plan.String()
 }

@@ -143,11 +143,15 @@ func ahead(pending, stored *call.Task) *call.Task {
 
 // ContextOwner tells whose a context is, or gives a parley.NotFound error.
 func (db *DB) ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error) {
+	key := db.contextHash(contextKey{agent, instance, contextID})
+	if !db.contexts.mayHold(key) {
+		return "", noContext(contextID)
+	}
 	if p, ok := db.live.pendingContext(contextKey{agent, instance, contextID}); ok && db.catchUp(ctx) != nil {
 		return p, nil
 	}
 	var p parley.PrincipalName
-	err := db.read.QueryRowContext(ctx, `SELECT principal FROM contexts WHERE key = ?`, db.contextHash(contextKey{agent, instance, contextID})).Scan(&p)
+	err := db.read.QueryRowContext(ctx, `SELECT principal FROM contexts WHERE key = ?`, key).Scan(&p)
 	return p, db.fault("store.context", parley.Subject(contextID), err)
 }
 

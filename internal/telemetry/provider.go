@@ -5,20 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options say where spans go.
+// Options say where spans go. The zero value keeps trace ids alive without
+// recording anything.
 type Options struct {
-	// Spans takes ended spans; nil keeps trace ids alive without recording.
+	Endpoint string            // collector that takes OTLP over HTTP; empty for none
+	Headers  map[string]string // for the collector
+	Sample   float64           // share of new roots that are recorded, 0 to 1
+	Service  string            // version of the program
+	// Spans takes ended spans too; nil for none.
 	Spans sdktrace.SpanProcessor
 }
 
@@ -37,18 +46,40 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prometheus exporter: %w", err)
 	}
-	// Without a taker not even a caller's sampled flag makes spans: ids only.
-	traceOptions := []sdktrace.TracerProviderOption{sdktrace.WithSampler(sdktrace.NeverSample())}
-	if o.Spans != nil {
-		traceOptions = []sdktrace.TracerProviderOption{
-			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())), sdktrace.WithSpanProcessor(o.Spans),
-		}
+	traces, err := traceOptions(o)
+	if err != nil {
+		return nil, err
 	}
 	return &Provider{
 		metrics:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
-		traces:   sdktrace.NewTracerProvider(traceOptions...),
+		traces:   sdktrace.NewTracerProvider(traces...),
 		registry: registry,
 	}, nil
+}
+
+// traceOptions sets up where spans go. Without a taker not even a caller's
+// sampled flag makes spans: ids only.
+func traceOptions(o Options) ([]sdktrace.TracerProviderOption, error) {
+	if o.Endpoint == "" && o.Spans == nil {
+		return []sdktrace.TracerProviderOption{sdktrace.WithSampler(sdktrace.NeverSample())}, nil
+	}
+	options := []sdktrace.TracerProviderOption{
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Sample))),
+		sdktrace.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "parley"), attribute.String("service.version", o.Service))),
+	}
+	if o.Spans != nil {
+		options = append(options, sdktrace.WithSpanProcessor(o.Spans))
+	}
+	if o.Endpoint != "" {
+		exporter, err := otlptracehttp.New(context.Background(),
+			otlptracehttp.WithEndpointURL(strings.TrimSuffix(o.Endpoint, "/")+"/v1/traces"), otlptracehttp.WithHeaders(o.Headers))
+		if err != nil {
+			return nil, fmt.Errorf("trace exporter: %w", err)
+		}
+		options = append(options, sdktrace.WithBatcher(exporter))
+	}
+	return options, nil
 }
 
 // Meter makes the mesh's instruments.

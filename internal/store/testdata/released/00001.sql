@@ -77,14 +77,11 @@ CREATE TABLE calls (
 INSERT INTO "calls" VALUES(1,X'01A22DEC6EC67ADE8BC37255ED995620',NULL,'root',NULL,0,NULL,'client','default',NULL,'dev','echo','default',NULL,'SendMessage',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1767323045000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 INSERT INTO "calls" VALUES(2,X'01A22DEC6EC67AE2A3155C42D3B67A3A',NULL,'root',NULL,0,NULL,'client','default',NULL,'dev','echo','default',NULL,'SendMessage',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1767323045000000,NULL,NULL,'t',NULL,3,1767323045001000,'ok',NULL,NULL,0,0,0,0,0,NULL);
 CREATE TABLE contexts (
-    agent     TEXT    NOT NULL,
-    instance  TEXT    NOT NULL,
-    id        TEXT    NOT NULL,
+    key       INTEGER PRIMARY KEY,
     principal TEXT    NOT NULL,
-    used_at   INTEGER NOT NULL, -- at most a day old while the context is in use
-    PRIMARY KEY (agent, instance, id)
-) WITHOUT ROWID;
-INSERT INTO "contexts" VALUES('echo','','c','client',1767323045000000);
+    used_at   INTEGER NOT NULL -- at most a day old while the context is in use
+);
+INSERT INTO contexts VALUES(-8293568276460335314,'client',1767323045000000);
 CREATE TABLE credentials (
     agent      TEXT    NOT NULL PRIMARY KEY REFERENCES agents (name),
     kind       TEXT    NOT NULL,
