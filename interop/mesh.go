@@ -167,18 +167,21 @@ func (m *Mesh) newKey(ctx context.Context, holder string) (string, error) {
 	return created.Key, nil
 }
 
-// Call is what the demo and the tests want to know of a recorded call. Outcome
-// is "open" while the call is open.
+// OpenCall is the outcome of a call that has none yet.
+const OpenCall = "open"
+
+// Call is what the demo and the tests want to know of a recorded call.
 type Call struct {
-	ID      string  `json:"id"`
-	Parent  string  `json:"parent"`
-	Caller  string  `json:"caller"`
-	Agent   string  `json:"agent"`
-	Method  string  `json:"method"`
-	Binding string  `json:"callerBinding"`
-	Upward  string  `json:"agentBinding"`
-	Outcome string  `json:"outcome"`
-	TotalMS float64 `json:"totalMs"`
+	ID            string  `json:"id"`
+	Parent        string  `json:"parent"` // empty where it begins a chain
+	Caller        string  `json:"caller"`
+	CallerAgent   string  `json:"callerAgent"` // the agent that the caller is, if it is one
+	Agent         string  `json:"agent"`
+	Method        string  `json:"method"`
+	CallerBinding string  `json:"callerBinding"`
+	AgentBinding  string  `json:"agentBinding"` // empty where no agent was asked
+	Outcome       string  `json:"outcome"`      // OpenCall, or how it ended
+	TotalMS       float64 `json:"totalMs"`
 }
 
 // Calls lists the recorded calls, oldest first.
@@ -196,7 +199,7 @@ func (m *Mesh) Calls(ctx context.Context) ([]Call, error) {
 		}
 		calls = append(calls, c)
 	}
-	slices.Reverse(calls) // the list begins with the newest
+	slices.Reverse(calls) // the newest comes first
 	return calls, nil
 }
 

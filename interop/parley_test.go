@@ -39,46 +39,72 @@ func addAgent(t *testing.T, mesh *Mesh, name, url string) {
 	}
 }
 
-// TestThroughParley runs every scenario with Parley between and compares each
-// result with the direct one, member by member.
+// TestThroughParley runs every scenario with Parley between, over every pairing
+// of what the client speaks and what the agent does, and compares each result
+// with the direct one, member by member.
 func TestThroughParley(t *testing.T) {
 	mesh := startMesh(t)
 	allowed := allowedDifferences(t)
-	used := make([]bool, len(allowed))
+	used := map[Allowed]map[string]bool{} // line of the file to names of pairs
+	for _, a := range allowed {
+		used[a] = map[string]bool{}
+	}
 	key := newCaller(t, mesh, "interop-client")
 	for _, p := range pairs {
-		t.Run(p.name(), func(t *testing.T) {
+		for _, p.served = range []Binding{JSONRPC, HTTPJSON} {
+			name := p.name() + "-" + short(p.served)
 			agent := startAgent(t, p.agent, AgentOptions{Bindings: []Binding{p.served}})
-			addAgent(t, mesh, p.name(), agent.URL)
+			addAgent(t, mesh, name, agent.URL)
 			before := direct(t, p)
-			after := runClient(t, p.client, ClientOptions{URL: mesh.Agent(p.name()), Key: key, Binding: p.spoken})
-			if len(before) != len(after) {
-				t.Fatalf("%d scenarios directly, %d through Parley", len(before), len(after))
-			}
-			for i := range before {
-				differences, err := Compare(before[i], after[i])
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, d := range differences {
-					at := slices.IndexFunc(allowed, func(a Allowed) bool { return a.Covers(p.name(), d.Place) })
-					if at < 0 {
-						t.Errorf("not in differences.txt: %s", d)
-						continue
+			for _, p.spoken = range []Binding{JSONRPC, HTTPJSON} {
+				t.Run(p.name()+"/"+short(p.spoken)+"-to-"+short(p.served), func(t *testing.T) {
+					after := runClient(t, p.client, ClientOptions{URL: mesh.Agent(name), Key: key, Binding: p.spoken})
+					for _, d := range compareAll(t, before, after) {
+						at := slices.IndexFunc(allowed, func(a Allowed) bool { return a.Covers(p.name(), d.Place) })
+						if at < 0 {
+							t.Errorf("not in differences.txt: %s", d)
+							continue
+						}
+						used[allowed[at]][p.name()] = true
 					}
-					used[at] = true
-				}
+				})
 			}
-		})
+		}
 	}
 	if t.Failed() {
 		return // a result that broke off does not show which lines are needed
 	}
-	for i, a := range allowed {
-		if !used[i] {
-			t.Errorf("differences.txt:%d: nothing differs there any more, remove the line: %s %s", a.Line, a.Pair, a.Place)
+	for _, a := range allowed {
+		for _, p := range pairs {
+			if a.coversPair(p.name()) && !used[a][p.name()] {
+				t.Errorf("differences.txt:%d: nothing differs there any more for %s, narrow or remove the line: %s %s", a.Line, p.name(), a.Pair, a.Place)
+			}
 		}
 	}
+}
+
+func compareAll(t *testing.T, direct, parley []Document) []Difference {
+	t.Helper()
+	if len(direct) != len(parley) {
+		t.Fatalf("%d scenarios directly, %d through Parley", len(direct), len(parley))
+	}
+	var all []Difference
+	for i := range direct {
+		found, err := Compare(direct[i], parley[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// short names a binding in tests and agents' names.
+func short(b Binding) string {
+	if b == HTTPJSON {
+		return "rest"
+	}
+	return "jsonrpc"
 }
 
 // TestAgentCredential has Parley give each agent the token it asks for; the
@@ -151,8 +177,8 @@ func TestRelay(t *testing.T) {
 			}
 			outer := lastCall(t, calls, name)
 			inner := lastCall(t, calls, "last")
-			if inner.Parent != outer.ID || inner.Caller != name {
-				t.Errorf("the inner call has caller %q and parent %q, want %q and %q", inner.Caller, inner.Parent, name, outer.ID)
+			if inner.Parent != outer.ID || inner.CallerAgent != name {
+				t.Errorf("the inner call has caller %q and parent %q, want %q and %q", inner.CallerAgent, inner.Parent, name, outer.ID)
 			}
 		})
 	}

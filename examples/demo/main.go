@@ -176,7 +176,7 @@ func (d *demo) printNew(ctx context.Context) error {
 	for _, c := range fresh {
 		d.seen = append(d.seen, c.ID)
 		fmt.Printf("  %-20s → %-13s %9s → %-9s %-12s %7.1f ms  %s\n",
-			c.Caller, c.Agent, c.Binding, c.Upward, c.Outcome, c.TotalMS, c.ID)
+			c.Caller, c.Agent, c.CallerBinding, c.AgentBinding, c.Outcome, c.TotalMS, c.ID)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (d *demo) settled(ctx context.Context) ([]interop.Call, error) {
 			return nil, err
 		}
 		fresh := slices.DeleteFunc(calls, func(c interop.Call) bool { return slices.Contains(d.seen, c.ID) })
-		open := slices.ContainsFunc(fresh, func(c interop.Call) bool { return c.Outcome == "open" })
+		open := slices.ContainsFunc(fresh, func(c interop.Call) bool { return c.Outcome == interop.OpenCall })
 		if len(fresh) > 0 && !open {
 			return fresh, nil
 		}
