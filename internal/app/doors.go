@@ -41,6 +41,9 @@ func inTime(h http.Handler, limit time.Duration) http.Handler {
 		if r.ContentLength != 0 {
 			conn := http.NewResponseController(w)
 			if err := conn.SetReadDeadline(time.Now().Add(limit)); err == nil {
+				// In a copy: the server must find its own body in its request, else it
+				// reads what is left of one that is too large.
+				r = r.WithContext(r.Context())
 				r.Body = &timedBody{r.Body, conn}
 			}
 		}

@@ -26,6 +26,9 @@ func (g *Gateway) read(c *Call) error {
 	if c.early != nil {
 		return c.early
 	}
+	if limit := g.Server.Limits.Bytes(); c.http.ContentLength > limit { // not a byte of it is waited for
+		return a2a.NewError(a2a.ReasonTooLarge, "the request has more than %d bytes; refer to files by URL", limit)
+	}
 	body := &countingReader{r: c.http.Body}
 	err := c.req.ReadBody(body)
 	q := c.req
