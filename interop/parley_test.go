@@ -158,7 +158,7 @@ func TestRelay(t *testing.T) {
 	for _, sdk := range []SDK{Go, JavaScript, Python} {
 		t.Run(string(sdk), func(t *testing.T) {
 			name := "relay-" + string(sdk)
-			agent, err := mesh.StartCaller(context.WithoutCancel(t.Context()), peers(t), sdk, name)
+			agent, err := mesh.StartCaller(context.WithoutCancel(t.Context()), peers(t), sdk, AgentOptions{Name: name})
 			if err != nil {
 				t.Fatal(err)
 			}
