@@ -50,6 +50,9 @@ func run(ctx context.Context, out *os.File, o options) (err error) {
 	d := &demo{screen: newScreen(out)}
 	d.heading("Parley between agents and clients of three A2A SDKs")
 	d.line("")
+	if o.keep && running(keptDir) {
+		return fmt.Errorf("a mesh is up already in %s: use it, or end it first", keptDir)
+	}
 	if err := d.build(ctx, &o); err != nil {
 		return err
 	}
@@ -97,9 +100,6 @@ func workDir(keep bool) (string, error) {
 	dir, err := filepath.Abs(keptDir)
 	if err != nil {
 		return "", err
-	}
-	if running(dir) {
-		return "", fmt.Errorf("a mesh is up already in %s: use it, or end it first", keptDir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
