@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +31,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("PARLEY_DATA", e.WorkDir+"/data")
 			e.Setenv("TZ", "UTC")
-			e.Values[keyMesh{}] = make([]*runningMesh, 1)
+			e.Values[stateKey{}] = &scriptState{agents: map[string]*a2atest.Agent{}}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -49,7 +49,7 @@ func startMesh(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmd.Start())
 	m := &runningMesh{cmd: cmd, log: log, ended: make(chan error, 1)}
 	go func() { m.ended <- cmd.Wait() }() // ends with the process, which stop waits for
-	meshes(ts)[0] = m
+	stateOf(ts).mesh = m
 	ts.Defer(func() {
 		if err := m.stop(); err != nil {
 			ts.Logf("the mesh: %v\n%s", err, log)
@@ -119,7 +119,7 @@ func (m *runningMesh) stop() error {
 }
 
 func stopMesh(ts *testscript.TestScript) {
-	m := meshes(ts)[0]
+	m := stateOf(ts).mesh
 	if m == nil {
 		ts.Fatalf("no mesh is running")
 	}
@@ -128,10 +128,15 @@ func stopMesh(ts *testscript.TestScript) {
 	}
 }
 
-// keyMesh is where a script keeps its mesh.
-type keyMesh struct{}
+// scriptState is what a script has running.
+type scriptState struct {
+	mesh   *runningMesh
+	agents map[string]*a2atest.Agent // by the variable that holds the address
+}
 
-func meshes(ts *testscript.TestScript) []*runningMesh { return ts.Value(keyMesh{}).([]*runningMesh) }
+type stateKey struct{}
+
+func stateOf(ts *testscript.TestScript) *scriptState { return ts.Value(stateKey{}).(*scriptState) }
 
 // lookPath finds a program of the script's PATH.
 func lookPath(ts *testscript.TestScript, name string) string {
@@ -145,14 +150,20 @@ func lookPath(ts *testscript.TestScript, name string) string {
 	return ""
 }
 
-// startSample is the script command "sample [VARIABLE] [bearer TOKEN]": it
-// serves the reference agent until the script ends, and sets the variable
-// (AGENT) to its address. What it does is said by the first word of a message
-// (see steered).
+// startSample is the script command "sample [VARIABLE] [option...]": it serves
+// the reference agent until the script ends, and sets the variable (AGENT) to
+// its address. What it does is said by the first word of a message (see
+// steered). "sample moved [VARIABLE]" gives a started one an address at another
+// port, which its card names from then on.
 func startSample(ts *testscript.TestScript, neg bool, args []string) {
-	name, opt := "AGENT", a2atest.Options{}
+	if neg {
+		ts.Fatalf("sample cannot be negated")
+	}
+	name, moved, opt := "AGENT", false, a2atest.Options{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
+		case "moved":
+			moved = true
 		case "bearer":
 			i++
 			opt.Credentials = map[string]string{"Bearer " + args[i]: "mesh"}
@@ -164,10 +175,15 @@ func startSample(ts *testscript.TestScript, neg bool, args []string) {
 			name = args[i]
 		}
 	}
-	agent := a2atest.New(opt)
-	server := httptest.NewServer(steered(agent))
-	agent.SetURL(server.URL)
-	ts.Setenv(name, server.URL)
+	agents := stateOf(ts).agents
+	if !moved {
+		agents[name] = a2atest.New(opt)
+	}
+	server := httptest.NewServer(steered(agents[name]))
+	agents[name].SetURL(server.URL)
+	if !moved {
+		ts.Setenv(name, server.URL)
+	}
 	ts.Defer(func() {
 		server.CloseClientConnections()
 		server.Close()

@@ -88,7 +88,7 @@ func (a *App) address(l net.Listener) string {
 }
 
 func (a *App) openGateway(context.Context) error {
-	calls, err := telemetry.NewCalls(a.measures.Meter())
+	calls, err := telemetry.NewCalls(a.measures.Meter(), func() int { return a.store.Stats().Open })
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func checkExample(t *testing.T, line string) {
 	args := splitWords(strings.TrimSuffix(line, ")"))
 	p, _, _ := testProgram()
 	root := newRoot(p) // flags keep their values, so each line gets its own
-	cmd, rest, err := root.Traverse(args)
+	cmd, rest, err := root.Find(args)
 	if err == nil {
 		err = cmd.ParseFlags(rest)
 	}

@@ -20,12 +20,6 @@ func (p *program) loadConfig(cmd *cobra.Command, file string) (*config.Config, e
 	if file == "" {
 		file = p.variable("PARLEY_CONFIG")
 	}
-	// The global --data may also stand before the verb.
-	if data := cmd.Flags().Lookup("data"); p.flags.data != "" && !data.Changed {
-		if err := cmd.Flags().Set("data", p.flags.data); err != nil {
-			return nil, usageError{err}
-		}
-	}
 	cfg, err := config.Load(config.Options{File: file, Env: p.Env, Flags: cmd.Flags()})
 	if err != nil {
 		return nil, parley.E("config.load", parley.Invalid, "", err.Error(), nil)

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"net/http"
+	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -27,6 +29,9 @@ type edge struct {
 func (p *program) edge(agent, reference string) (*edge, error) {
 	if err := parley.CheckName("agent", agent); err != nil {
 		return nil, parley.E("cli.edge", parley.Invalid, parley.Subject(agent), err.Error(), nil)
+	}
+	if strings.ContainsFunc(reference, unicode.IsControl) {
+		return nil, usagef("--reference has control characters in it: write it in one line")
 	}
 	m, err := p.mesh()
 	if err != nil {

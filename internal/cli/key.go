@@ -68,14 +68,14 @@ func (p *program) showNewKey(k createdKey) error {
 		f.add("id", k.ID)
 		f.add("principal", string(k.Principal))
 		f.add("note", k.Note)
-		f.add("expires", p.expiry(k.Key))
+		f.add("expires", expiry(k.Key))
 	})
 	p.remark("the key is shown this once; use it as: export PARLEY_KEY=…")
 	return err
 }
 
 // expiry is until when a key is valid.
-func (p *program) expiry(k control.Key) string {
+func expiry(k control.Key) string {
 	if k.ExpiresAt == nil {
 		return "never"
 	}
@@ -98,7 +98,7 @@ func keyListCommand(p *program) *cobra.Command {
 			}
 			return list(p, keys, "no keys: make one with parley key create --for PRINCIPAL",
 				[]string{"ID", "PRINCIPAL", "STATE", "EXPIRES", "NOTE", "AGE"}, func(k control.Key) []string {
-					return []string{k.ID, string(k.Principal), keyState(k), p.expiry(k), short(k.Note, 40), p.age(k.CreatedAt)}
+					return []string{k.ID, string(k.Principal), keyState(k), expiry(k), short(k.Note, 40), p.age(k.CreatedAt)}
 				})
 		}),
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -18,9 +19,9 @@ type program struct {
 	Streams
 	flags globals
 	now   func() time.Time
-	lines *lineReader // of In, made when something is asked
-	hint  string      // why no key was sent, where one was expected
-	more  string      // where to read more about an error
+	lines *bufio.Scanner // of In, made when something is asked
+	hint  string         // why no key was sent, where one was expected
+	more  string         // where to read more about an error
 }
 
 // globals are the flags that every verb has.
@@ -69,9 +70,8 @@ the one that --server names.`,
   parley agent add echo http://127.0.0.1:9000
   parley send echo "hello"
   parley calls list`,
-		SilenceErrors:    true,
-		SilenceUsage:     true,
-		TraverseChildren: true, // lets global flags stand before the verb, also where it has one of that name
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	parent(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -97,21 +97,11 @@ the one that --server names.`,
 		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
 		versionCommand(p),
 	)
-	mergeFlags(root)
 	return root
 }
 
 // defaultData is the data directory as help texts write it.
 const defaultData = "$XDG_DATA_HOME/parley"
-
-// mergeFlags makes every command know the global flags before it is looked
-// for: a boolean one that stands before a verb takes no value.
-func mergeFlags(cmd *cobra.Command) {
-	cmd.LocalFlags()
-	for _, child := range cmd.Commands() {
-		mergeFlags(child)
-	}
-}
 
 // parent makes cmd a verb that only has verbs below it: alone it prints its
 // help, and an unknown word is refused with the nearest known.

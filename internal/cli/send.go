@@ -106,7 +106,8 @@ func (p *program) converse(ctx context.Context, s *sending, e *edge, message a2a
 	}
 }
 
-// takeDataDir moves a directory from --data to the global flag of that name.
+// takeDataDir moves a directory from --data to the global flag of that name,
+// which send's own hides.
 func (s *sending) takeDataDir(p *program) {
 	var files []string
 	for _, path := range s.data {

@@ -46,23 +46,19 @@ var errNoAnswer = errors.New("no answer was given")
 // maxAnswer is the longest line that is read from a terminal, in bytes.
 const maxAnswer = 1 << 20
 
-// lineReader reads lines of a stream that somebody types into.
-type lineReader struct{ scanner *bufio.Scanner }
-
 // ask prints a prompt and reads one line. The error is errNoAnswer where the
 // input ends.
 func (p *program) ask(ctx context.Context, prompt string) (string, error) {
 	if p.lines == nil {
-		s := bufio.NewScanner(p.In)
-		s.Buffer(nil, maxAnswer)
-		p.lines = &lineReader{s}
+		p.lines = bufio.NewScanner(p.In)
+		p.lines.Buffer(nil, maxAnswer)
 	}
 	p.prompt("%s", prompt)
 	return p.await(ctx, func() (string, error) {
-		if p.lines.scanner.Scan() {
-			return strings.TrimSpace(p.lines.scanner.Text()), nil
+		if p.lines.Scan() {
+			return strings.TrimSpace(p.lines.Text()), nil
 		}
-		if err := p.lines.scanner.Err(); err != nil {
+		if err := p.lines.Err(); err != nil {
 			return "", err
 		}
 		return "", errNoAnswer

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -119,6 +120,7 @@ type acceptedStream struct {
 	done     func() // ends the exchange
 
 	rests   bool // a final or interrupted state, or a message, was passed on
+	final   bool // a final state or a message was passed on
 	ended   bool // an error frame was passed on
 	gone    bool // the caller left
 	stopped bool // the mesh stops
@@ -137,7 +139,7 @@ func (s *acceptedStream) Next(ctx context.Context) (a2a.Frame, error) {
 		frame, err = s.accept(ctx, frame)
 	case err == nil:
 		s.call.ends(judgeError(frame.Err).Outcome, string(frame.Err.Reason), "the agent ended its stream with an error")
-	case err == io.EOF && s.rests:
+	case s.rests && (err == io.EOF || errors.Is(err, errLingers)):
 		return a2a.Frame{}, io.EOF
 	case ctx.Err() != nil:
 		s.gone = true
@@ -162,8 +164,25 @@ func (s *acceptedStream) next(ctx context.Context) (a2a.Frame, error) {
 	defer cancel(nil)
 	stop := context.AfterFunc(s.exchange, func() { cancel(context.Cause(s.exchange)) })
 	defer stop()
-	return s.inner.Next(both)
+	if !s.final {
+		return s.inner.Next(both)
+	}
+	timer := time.AfterFunc(finalGrace, func() { cancel(errLingers) })
+	defer timer.Stop()
+	frame, err := s.inner.Next(both)
+	if err != nil && context.Cause(both) == errLingers {
+		err = errLingers
+	}
+	return frame, err
 }
+
+// finalGrace is how long an agent may hold its stream open behind the frame
+// that ends the task. Nothing can follow (A2A 1.0, section 3.1.2), and an
+// agent that forgets must not hold its caller and the record.
+const finalGrace = time.Second
+
+// errLingers says that an agent holds a stream open which has had its end.
+var errLingers = errors.New("the agent holds its stream open after its end")
 
 // accept checks one frame and makes a task that it shows first the caller's
 // before the caller sees it.
@@ -187,6 +206,7 @@ func (s *acceptedStream) accept(ctx context.Context, frame a2a.Frame) (a2a.Frame
 		s.rests = false // an interrupted task went on
 	}
 	if facts.Final() {
+		s.final = true
 		c.ends(outcomeOf(c.req.Method, facts), "", "")
 	}
 	return frame, nil

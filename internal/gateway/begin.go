@@ -28,7 +28,6 @@ func (g *Gateway) begin(ctx context.Context, c *Call) error {
 	}
 	c.record.Seq = row.Seq
 	c.begun = true
-	g.Calls.Opened(ctx)
 	g.lap(c, "begin")
 	return nil
 }

@@ -75,7 +75,10 @@ func (g *Gateway) outgoing(c *Call) http.Header {
 			h[name] = v
 		}
 	}
-	traceContext.Inject(trace.ContextWithSpan(context.Background(), c.span), propagation.HeaderCarrier(h))
+	// A mesh that keeps no traces itself must not end its caller's.
+	span := c.span.SpanContext()
+	span = span.WithTraceFlags(span.TraceFlags().WithSampled(span.IsSampled() || c.traced))
+	traceContext.Inject(trace.ContextWithSpanContext(context.Background(), span), propagation.HeaderCarrier(h))
 	present(h, c.target)
 	return h
 }

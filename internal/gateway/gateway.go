@@ -121,7 +121,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, r := range records {
 		key := call.TaskKey{Agent: r.Agent, Instance: r.Instance, ID: r.TaskID}
 		g.open.restore(r, key)
-		g.Calls.Opened(ctx)
 		g.watch.add(key)
 	}
 	g.watch.run(ctx)

@@ -29,6 +29,7 @@ type Call struct {
 	record call.Record
 	begun  bool // the record is in the store
 	span   trace.Span
+	traced bool // the caller's own trace is sampled
 
 	arrived time.Time
 	lapsed  time.Time // end of the last step

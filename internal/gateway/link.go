@@ -40,6 +40,7 @@ func (g *Gateway) link(ctx context.Context, c *Call) error {
 
 	if !c.anonymous() { // a stranger's trace is not continued
 		ctx = trace.ContextWithRemoteSpanContext(ctx, incoming)
+		c.traced = incoming.IsSampled()
 	}
 	_, c.span = g.Tracer.Start(ctx, "invoke_agent "+string(c.record.Agent), trace.WithSpanKind(trace.SpanKindClient))
 	sc := c.span.SpanContext()

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -53,12 +55,17 @@ const HeaderReference = "Parley-Reference"
 // maxReference is the longest business reference, in bytes.
 const maxReference = 200
 
+// reference is the caller's reference as text, cut to its longest.
 func reference(h http.Header) string {
-	ref := h.Get(HeaderReference)
-	if len(ref) > maxReference {
-		ref = ref[:maxReference]
+	ref := strings.ToValidUTF8(h.Get(HeaderReference), "\uFFFD")
+	if len(ref) <= maxReference {
+		return ref
 	}
-	return ref
+	cut := maxReference
+	for !utf8.RuneStart(ref[cut]) {
+		cut--
+	}
+	return ref[:cut]
 }
 
 // countingReader counts what was read.

@@ -53,8 +53,12 @@ func (c *Call) waits() bool { return c.begun && c.record.Outcome == parley.Outco
 // write settles the call in the store. Without wait it joins the next batch,
 // and an error is the store's to log.
 func (g *Gateway) write(ctx context.Context, c *Call, wait bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	if wait {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+	}
 	now := g.Now()
 	if !c.waits() {
 		c.record.Ended, c.record.Total = now, now.Sub(c.arrived)
@@ -76,8 +80,6 @@ func (g *Gateway) close(ctx context.Context, c *Call) {
 		g.open.stop(&c.record, c.sees.key)
 		if waits {
 			g.watch.add(c.sees.key)
-		} else {
-			g.Calls.Closed(ctx)
 		}
 	}
 	if c.sees.key != (call.TaskKey{}) && call.Final(c.sees.state) {
@@ -133,6 +135,5 @@ func (g *Gateway) endWaiting(ctx context.Context, r *call.Record, o parley.Outco
 	if err := g.Journal.Settle(ctx, call.Settlement{Record: r}, false); err != nil {
 		g.Log.Error("call not settled", "call", r.ID, "agent", r.Agent, "err", err)
 	}
-	g.Calls.Closed(ctx)
 	g.Calls.Ended(ctx, r.Agent, r.Method, o, r.Total, time.Duration(0))
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/control"
@@ -47,7 +48,9 @@ func NewAgent(t testing.TB, bindings ...a2a.Binding) *Agent {
 		t.Fatal(err)
 	}
 	a := &Agent{URL: "http://" + listener.Addr().String() + "/"}
-	a.server = a2a.Server{Handler: a2a.HandlerFunc(a.handle), Card: a.serveCard}
+	// Short, so that a stream begins although its first frame is not there yet.
+	options := a2a.ServerOptions{KeepAlive: 100 * time.Millisecond}
+	a.server = a2a.Server{Handler: a2a.HandlerFunc(a.handle), Card: a.serveCard, Options: options}
 	a.card = Card(a.URL, bindings...)
 	server := &http.Server{Handler: a}
 	done := make(chan struct{})

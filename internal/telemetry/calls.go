@@ -22,7 +22,6 @@ type Calls struct {
 	calls     metric.Int64Counter
 	duration  metric.Float64Histogram
 	firstByte metric.Float64Histogram
-	open      metric.Int64UpDownCounter
 	streams   metric.Int64UpDownCounter
 
 	mu   sync.RWMutex
@@ -42,8 +41,9 @@ type options struct {
 	time  []metric.RecordOption
 }
 
-// NewCalls makes the instruments at m.
-func NewCalls(m metric.Meter) (*Calls, error) {
+// NewCalls makes the instruments at m. open is asked at every scrape how many
+// calls are open.
+func NewCalls(m metric.Meter, open func() int) (*Calls, error) {
 	c := &Calls{sets: map[labels]*options{}}
 	var err error
 	if c.calls, err = m.Int64Counter(MetricCalls, metric.WithDescription("Ended calls.")); err != nil {
@@ -56,7 +56,11 @@ func NewCalls(m metric.Meter) (*Calls, error) {
 	if c.firstByte, err = m.Float64Histogram(MetricFirstByte, metric.WithUnit("s"), buckets, metric.WithDescription("From arrival to the first byte of the answer.")); err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricFirstByte, err)
 	}
-	if c.open, err = m.Int64UpDownCounter(MetricOpenCalls, metric.WithDescription("Calls whose task is not final.")); err != nil {
+	if _, err = m.Int64ObservableGauge(MetricOpenCalls, metric.WithDescription("Calls whose task is not final."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(open()))
+			return nil
+		})); err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricOpenCalls, err)
 	}
 	if c.streams, err = m.Int64UpDownCounter(MetricOpenStreams, metric.WithDescription("Streams being served.")); err != nil {
@@ -64,12 +68,6 @@ func NewCalls(m metric.Meter) (*Calls, error) {
 	}
 	return c, nil
 }
-
-// Opened counts a call that began.
-func (c *Calls) Opened(ctx context.Context) { c.open.Add(ctx, 1) }
-
-// Closed counts the end of a call that began.
-func (c *Calls) Closed(ctx context.Context) { c.open.Add(ctx, -1) }
 
 // Stream counts a stream that opens (+1) or ends (-1).
 func (c *Calls) Stream(ctx context.Context, delta int64) { c.streams.Add(ctx, delta) }

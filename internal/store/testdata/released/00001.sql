@@ -81,7 +81,7 @@ CREATE TABLE contexts (
     principal TEXT    NOT NULL,
     used_at   INTEGER NOT NULL -- at most a day old while the context is in use
 );
-INSERT INTO contexts VALUES(-8293568276460335314,'client',1767323045000000);
+INSERT INTO contexts VALUES(-7591343765104449941,'client',1767323045000000);
 CREATE TABLE credentials (
     agent      TEXT    NOT NULL PRIMARY KEY REFERENCES agents (name),
     kind       TEXT    NOT NULL,
