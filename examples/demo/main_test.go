@@ -25,6 +25,9 @@ var callLine = regexp.MustCompile(`(?m)^ *(?:└ )?(\S+) +→ (\S+) +(JSONRPC|HT
 // A command to type: what is indented by two below its comment.
 var command = regexp.MustCompile(`(?m)^  # .*\n  (.+)$`)
 
+// The directory that the demo leaves.
+var leftDir = regexp.MustCompile(`(?m) records are in (\S*/parley-demo-\d+)$`)
+
 // TestDemo runs the program as make demo does, reads a line per call in what it
 // prints, and types the commands that it ends with.
 func TestDemo(t *testing.T) {
@@ -75,9 +78,7 @@ func runDemo(t *testing.T, demo string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), demoTime)
 	defer cancel()
-	// The directory that the demo leaves goes with the test.
 	cmd := exec.CommandContext(ctx, demo, args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+shortTemp(t))
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -85,23 +86,16 @@ func runDemo(t *testing.T, demo string, args ...string) string {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("demo: %v\n%s\n%s", err, complaints.String(), out.String())
 	}
-	return out.String()
-}
-
-// shortTemp is a directory whose name is short enough for a socket below it,
-// which that of a test's is not everywhere.
-func shortTemp(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "demo")
-	if err != nil {
-		t.Fatal(err)
+	left := leftDir.FindStringSubmatch(out.String())
+	if left == nil {
+		t.Fatalf("no directory with the records in\n%s", out.String())
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := os.RemoveAll(left[1]); err != nil {
 			t.Error(err)
 		}
 	})
-	return dir
+	return out.String()
 }
 
 // typeCommands runs the commands that the demo printed in one shell, as
