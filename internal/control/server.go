@@ -255,13 +255,23 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problemOf(err).write(w)
 }
 
-// log tells the operator of failures that are the mesh's own.
+// log tells the operator of failures that are the mesh's own. What whoever
+// asked did wrong is in the answer, and free to whoever debugs.
 func (s *Server) log(ctx context.Context, operation string, err error) {
-	switch parley.KindOf(err) {
+	kind := parley.KindOf(err)
+	if p, ok := errors.AsType[*Problem](err); ok {
+		kind = parley.KindOfCode(p.Code)
+		if p.cause != nil {
+			err = p.cause
+		}
+	}
+	switch kind {
 	case parley.Internal:
 		s.opts.Log.ErrorContext(ctx, "control operation failed", "operation", operation, "err", err)
 	case parley.Unavailable:
 		s.opts.Log.WarnContext(ctx, "control operation not possible", "operation", operation, "err", err)
+	default:
+		s.opts.Log.DebugContext(ctx, "control operation refused", "operation", operation, "kind", kind, "err", err)
 	}
 }
 
