@@ -42,6 +42,9 @@ type Options struct {
 	Version string
 	// Spans takes ended spans, beside the configured collector; nil for none.
 	Spans sdktrace.SpanProcessor
+	// NewDialer makes the dialer towards agents, see netguard.Options; nil for the
+	// system's. Tests of hostile addresses use netguardtest.Recorder.
+	NewDialer func(netguard.Control) netguard.Dialer
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -226,7 +229,7 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 }
 
 func (a *App) openRegistry(context.Context) error {
-	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout})
+	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
 	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent})
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
 	a.agents = registry.NewDirectory(a.store)

@@ -102,7 +102,7 @@ func serverTLS(c config.TLS) (*tls.Config, error) {
 // is no write timeout: streams live long, and every frame has its own deadline.
 func newServer(h http.Handler, l config.Limits) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           inTime(h, l.BodyTimeout),
 		ReadHeaderTimeout: l.HeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		MaxHeaderBytes:    int(l.Header),

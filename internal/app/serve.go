@@ -87,7 +87,7 @@ func (a *App) address(l net.Listener) string {
 	return "http://" + l.Addr().String()
 }
 
-func (a *App) openGateway(context.Context) error {
+func (a *App) openGateway(ctx context.Context) error {
 	calls, err := telemetry.NewCalls(a.measures.Meter(), func() int { return a.store.Stats().Open })
 	if err != nil {
 		return err
@@ -102,14 +102,14 @@ func (a *App) openGateway(context.Context) error {
 		Calls:  calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
 		Limits: gateway.Limits{
-			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout, Body: c.Limits.BodyTimeout,
+			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
 			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
 			Snapshot: int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
 		},
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
 		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
 	})
-	return nil
+	return a.gateway.Restore(ctx)
 }
 
 func (a *App) openControl(context.Context) (err error) {
@@ -123,14 +123,12 @@ func (a *App) openControl(context.Context) (err error) {
 // startServers serves every listener in group.
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
-	edge, both := a.edgeHandler(), a.edgeHandler()
-	both.Handle(control.Prefix+"/", a.control)
+	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
+	both := doors{edge, managed}
 	main := both
 	if l.control != nil {
-		main = edge
-		alone := http.NewServeMux()
-		alone.Handle(control.Prefix+"/", a.control)
-		a.start(group, l.control, alone, false)
+		main = doors{edge}
+		a.start(group, l.control, doors{managed}, false)
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)
 	a.start(group, l.socket, both, true)
@@ -193,13 +191,6 @@ func (a *App) drainContext(ctx context.Context) (context.Context, context.Cancel
 	}
 	left := time.Until(deadline)
 	return context.WithTimeout(ctx, left*7/10)
-}
-
-// edgeHandler serves what callers reach.
-func (a *App) edgeHandler() *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.Handle(gateway.Prefix, a.gateway)
-	return mux
 }
 
 // crossOrigin lets pages of the configured origins call the edge.

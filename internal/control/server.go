@@ -237,7 +237,7 @@ func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request) {
 // credentialOf is what came with a request.
 func credentialOf(r *http.Request) identity.Credential {
 	return identity.Credential{
-		Authorization: r.Header.Get("Authorization"), XAPIKey: r.Header.Get("X-API-Key"),
+		Authorization: strings.Join(r.Header["Authorization"], ", "), XAPIKey: strings.Join(r.Header["X-Api-Key"], ", "),
 		RemoteAddr: r.RemoteAddr, LocalSocket: throughSocket(r),
 	}
 }

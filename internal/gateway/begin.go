@@ -21,7 +21,8 @@ func (g *Gateway) begin(ctx context.Context, c *Call) error {
 	defer cancel()
 	row := c.record
 	if err := g.Journal.Begin(writeCtx, &row); err != nil {
-		if parley.KindOf(err) == parley.Internal {
+		switch parley.KindOf(err) {
+		case parley.Internal, parley.Unavailable, parley.Timeout: // what is wrong with the store is for operators
 			return parley.E("gateway.begin", parley.Unavailable, parley.Subject(c.record.ID.String()), "the call could not be recorded, so it was not made; try again later", err)
 		}
 		return err

@@ -78,7 +78,6 @@ type Limits struct {
 	CallDeadline time.Duration // how long a call may stay open
 	Unary        time.Duration // how long an agent may take for an answer that is no stream
 	FirstByte    time.Duration // how long an agent may take to begin a stream
-	Body         time.Duration // how long a caller may take to send its body
 
 	Streams             int // open at once
 	StreamsPerPrincipal int // open at once
@@ -101,7 +100,8 @@ type Gateway struct {
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
 }
 
-// New makes a gateway. Its Run must run for as long as it serves.
+// New makes a gateway. Restore comes before it serves, and its Run must run for
+// as long as it does.
 func New(o Options) *Gateway {
 	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}, lostTasks: map[call.TaskKey]int{}, streams: streamSlots{of: map[parley.PrincipalName]int{}}, cards: cards{by: map[parley.AgentName]rewritten{}}}
 	for _, name := range o.Anonymous {
@@ -111,9 +111,10 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// Run takes up the calls that were open when the process started and watches
-// the tasks that nobody follows, until ctx ends.
-func (g *Gateway) Run(ctx context.Context) error {
+// Restore takes up the calls that were open when the process started. It is
+// called once, before anything is served: a call of this process must not be
+// taken for one of the last.
+func (g *Gateway) Restore(ctx context.Context) error {
 	records, err := g.Journal.OpenCalls(ctx)
 	if err != nil {
 		return err
@@ -123,6 +124,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 		g.open.restore(r, key)
 		g.watch.add(key)
 	}
+	return nil
+}
+
+// Run watches the tasks that nobody follows, until ctx ends.
+func (g *Gateway) Run(ctx context.Context) error {
 	g.watch.run(ctx)
 	return nil
 }

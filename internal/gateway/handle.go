@@ -22,7 +22,6 @@ type Call struct {
 	req   *a2a.Request
 	early *a2a.Error // what the request line or a header has wrong, told once the caller is known
 	http  *http.Request
-	conn  *http.ResponseController
 
 	caller *identity.Caller // nil until identified
 	target *registry.Target // nil until resolved
@@ -84,7 +83,7 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 func (g *Gateway) arrive(w http.ResponseWriter, r *http.Request, name parley.AgentName, path string) *Call {
 	now := g.Now()
 	req, early := a2a.Open(r, path, g.Server)
-	c := &Call{req: req, early: early, http: r, conn: http.NewResponseController(w), arrived: now, lapsed: now}
+	c := &Call{req: req, early: early, http: r, arrived: now, lapsed: now}
 	c.record.ID = parley.NewCallID()
 	c.record.Agent = name
 	c.record.Begun = now

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -20,8 +21,9 @@ func throughSocket(r *http.Request) bool {
 // credentialOf is what a request presents.
 func credentialOf(r *http.Request) identity.Credential {
 	return identity.Credential{
-		Authorization: r.Header.Get("Authorization"),
-		XAPIKey:       r.Header.Get("X-Api-Key"),
+		// Several lines are no credential: others may read another one of them.
+		Authorization: strings.Join(r.Header["Authorization"], ", "),
+		XAPIKey:       strings.Join(r.Header["X-Api-Key"], ", "),
 		RemoteAddr:    r.RemoteAddr,
 		LocalSocket:   throughSocket(r),
 	}

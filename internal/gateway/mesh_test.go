@@ -81,10 +81,10 @@ func wantErr(t *testing.T, what string, reply *a2a.Reply, want a2a.Reason) {
 	}
 }
 
-// wantCall checks how a call is recorded.
+// wantCall checks how a call ends.
 func wantCall(t *testing.T, m *parleytest.Mesh, id, outcome, reason string) control.Call {
 	t.Helper()
-	got := m.Call(id)
+	got := m.EndOf(id)
 	if got.Outcome != outcome || reason != "" && got.Reason != reason {
 		t.Errorf("call %s (%s) is recorded as %s %q (%s), want %s %q", id, got.Method, got.Outcome, got.Reason, got.Detail, outcome, reason)
 	}

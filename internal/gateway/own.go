@@ -26,13 +26,11 @@ func (g *Gateway) read(c *Call) error {
 	if c.early != nil {
 		return c.early
 	}
-	// A body that never comes must not hold the connection. What is left of
-	// the deadline would end a long stream, so that it is taken back. Writers
-	// without deadlines, as in tests, have bodies that are there.
-	_ = c.conn.SetReadDeadline(c.lapsed.Add(g.Limits.Body))
+	if limit := g.Server.Limits.Bytes(); c.http.ContentLength > limit { // not a byte of it is waited for
+		return a2a.NewError(a2a.ReasonTooLarge, "the request has more than %d bytes; refer to files by URL", limit)
+	}
 	body := &countingReader{r: c.http.Body}
 	err := c.req.ReadBody(body)
-	_ = c.conn.SetReadDeadline(time.Time{})
 	q := c.req
 	c.record.BytesIn = body.n
 	c.record.Method = string(q.Method)

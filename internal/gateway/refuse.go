@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/identity"
@@ -28,7 +29,11 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 		return &a2a.Reply{Err: e}
 	}
 	kind := parley.KindOf(err)
-	e := protocolError(kind, parley.PublicMessage(err))
+	message := parley.PublicMessage(err)
+	if kind == parley.Unavailable && fromStore(err) {
+		message = "the mesh cannot reach its records; try again later"
+	}
+	e := protocolError(kind, message)
 	switch kind {
 	case parley.Unauthorized, parley.Exhausted:
 		e.Challenge = identity.Challenge(err)
@@ -44,6 +49,13 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	}
 	c.ends(parley.Judge(shape).Outcome, kind.String(), parley.PublicMessage(err))
 	return &a2a.Reply{Err: e}
+}
+
+// fromStore reports whether err is the store's own, whose message tells an
+// operator about files and disks.
+func fromStore(err error) bool {
+	e, ok := errors.AsType[*parley.Error](err)
+	return ok && strings.HasPrefix(string(e.Op), "store.")
 }
 
 // protocolError is a failure of the mesh as the protocol says it.

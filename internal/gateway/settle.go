@@ -24,7 +24,11 @@ func (g *Gateway) end(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply
 	}
 	g.measure(c, reply)
 	// A task that the caller learns of must be the caller's, durably, before.
-	if err := g.write(ctx, c, c.newTask()); err != nil {
+	err := g.write(ctx, c, c.newTask())
+	switch {
+	case err != nil && reply.Err != nil && !c.newTask(): // nothing that could be hidden
+		g.Log.Error("call not settled", "call", c.record.ID, "agent", c.record.Agent, "err", err)
+	case err != nil:
 		reply = g.unbound(ctx, c, err)
 		g.measure(c, reply)
 		if err := g.write(ctx, c, false); err != nil {

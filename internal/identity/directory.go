@@ -99,7 +99,7 @@ func NewDirectory(store Store, agents Agents, opts Options) *Directory {
 
 // Credential is what came with a request, before anything of it is believed.
 type Credential struct {
-	Authorization string // the header of that name
+	Authorization string // the header of that name; several lines of it joined by ", "
 	XAPIKey       string // the header X-API-Key
 	RemoteAddr    string // "ip:port" as the connection has it
 	// LocalSocket is set where the connection came through the mesh's own
@@ -148,7 +148,11 @@ func presented(c Credential) (text string, _ Reason) {
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return "", ReasonScheme
 	}
-	return strings.TrimSpace(text), ""
+	text = strings.TrimSpace(text)
+	if other := strings.TrimSpace(c.XAPIKey); other != "" && other != text {
+		return "", ReasonMalformed // whoever stands before the mesh may have read the other one
+	}
+	return text, ""
 }
 
 // verify asks the store. An address with too many failures behind it is

@@ -90,6 +90,16 @@ func (m *Mesh) Calls(f control.CallFilter) []control.Call {
 // errSeen ends the reading of the feed.
 var errSeen = errors.New("seen")
 
+// EndOf waits until a call has ended and gives its record. A stream's call ends
+// a moment after its caller has read the last frame.
+func (m *Mesh) EndOf(id string) control.Call {
+	m.t.Helper()
+	if c := m.Call(id); Ended(c) {
+		return c
+	}
+	return m.WaitCall(control.CallFilter{}, func(c control.Call) bool { return c.ID == id && Ended(c) })
+}
+
 // WaitCall waits until a record that matches the filter also satisfies ok, and
 // gives it. It looks at every event, so that nothing is polled.
 func (m *Mesh) WaitCall(f control.CallFilter, ok func(control.Call) bool) (found control.Call) {
