@@ -150,7 +150,7 @@ func (s *acceptedStream) Next(ctx context.Context) (a2a.Frame, error) {
 	if frame.Err != nil {
 		s.ended = true
 	}
-	s.bytes += int64(len(frame.Raw) + len(frame.Result))
+	s.bytes += int64(max(len(frame.Raw), len(frame.Result)))
 	if s.call.record.FirstByte == 0 {
 		s.call.record.FirstByte = s.gateway.Now().Sub(s.call.arrived)
 	}
