@@ -101,12 +101,21 @@ func (p *program) doctor(cmd *cobra.Command, file string) error {
 		return d.err
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case d.failed == 1:
-		return parley.E("cli.doctor", parley.Internal, "", "1 check failed", nil)
-	case d.failed > 1:
-		return parley.E("cli.doctor", parley.Internal, "", fmt.Sprintf("%d checks failed", d.failed), nil)
+	case d.failed > 0:
+		return checksFailed(d.failed)
 	}
 	return nil
+}
+
+// checksFailed is how a diagnosis ends that found something wrong.
+type checksFailed int
+
+// Error tells how many checks failed; each was told in full before.
+func (n checksFailed) Error() string {
+	if n == 1 {
+		return "1 check failed"
+	}
+	return fmt.Sprintf("%d checks failed", int(n))
 }
 
 // doctorMesh checks what is local and finds the mesh to ask; nil where none is
