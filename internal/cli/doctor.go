@@ -194,6 +194,9 @@ func (d *diagnosis) checkMesh(ctx context.Context, m *mesh) {
 		advice := ""
 		if kind := kindOf(err); kind == parley.Unauthorized || kind == parley.Denied {
 			advice = "use a key of an admin or operator: PARLEY_KEY or --key-file"
+			if kind == parley.Denied && m.slip() != "" {
+				advice = m.slip()
+			}
 			if d.p.hint != "" {
 				advice += "; " + d.p.hint
 			}

@@ -157,7 +157,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !caller.Has(parley.RoleOperator) {
 		s.fail(w, r, parley.E("control.authorise", parley.Denied, parley.Subject(caller.Name),
-			fmt.Sprintf("principal %q has no role here: the control API is for admins and operators (parley principal update %s --role operator)", caller.Name, caller.Name), nil))
+			fmt.Sprintf("the key belongs to principal %q, which has no role: calling agents needs none, the control API is for admins and operators. To make it an operator: parley principal update %s --role operator", caller.Name, caller.Name), nil))
 		return
 	}
 	r = r.WithContext(identity.WithCaller(r.Context(), caller))
