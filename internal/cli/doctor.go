@@ -75,7 +75,8 @@ func doctorCommand(p *program) *cobra.Command {
 		Use: "doctor", Short: "Check the mesh and its surroundings, and say what to do",
 		Long: `Check configuration, data directory, keys, disk, ports, clock, store and agents, and
 say what to do about what is wrong. It changes nothing, but lets the mesh look at
-its agents. Without a running mesh, what can be checked from outside is.`,
+its agents. Without a running mesh the database is read through, which takes about a
+second per GiB, and what else can be seen from outside.`,
 		Example: `  parley doctor
   parley doctor --config parley.yaml
   parley doctor --server https://mesh.example.com --output json`,
@@ -129,7 +130,7 @@ func (p *program) doctorMesh(cmd *cobra.Command, file string, d *diagnosis) (*me
 		d.fail("config", "mend the configuration; docs/config.md lists every key", "%s", oneLine(err))
 		return nil, nil
 	}
-	d.ok("config", "valid; environment %s, listening on %s", cfg.Environment, cfg.Listen)
+	d.ok("config", "valid; environment %s, data in %s (from: %s)", cfg.Environment, cfg.Data, cfg.Origin("data"))
 	p.flags.data = cfg.Data
 	m, err := p.localMesh()
 	if err != nil {
@@ -139,6 +140,7 @@ func (p *program) doctorMesh(cmd *cobra.Command, file string, d *diagnosis) (*me
 	running := m.answers(cmd.Context())
 	if !running {
 		d.warn("mesh", "start it: parley serve", "no mesh answers at %s", m.socket)
+		d.checkDatabase(cmd.Context(), cfg.Data)
 		d.checkPorts(cmd.Context(), cfg)
 		return nil, nil
 	}
@@ -210,6 +212,10 @@ func (d *diagnosis) checkMesh(ctx context.Context, m *mesh) {
 	if m.socket == "" { // else it was looked at from here
 		d.checkFree(status.Store.FreeBytes)
 	}
+	if !status.Store.Healthy {
+		d.warn("agents", "mend the store first", "not looked at: what is seen of them cannot be written down")
+		return
+	}
 	d.checkAgents(ctx, c)
 }
 
@@ -279,8 +285,10 @@ func (d *diagnosis) checkStatus(s control.Status) {
 
 func (d *diagnosis) checkFree(free int64) {
 	switch {
+	case free <= 0:
+		d.fail("disk", "make room: calls that cannot be recorded are refused", "full")
 	case free < noDisk:
-		d.fail("disk", "make room: without it calls are refused", "%s free", sizeText(free))
+		d.fail("disk", "make room: once nothing is left, calls are refused", "%s free", sizeText(free))
 	case free < littleDisk:
 		d.warn("disk", "make room, or shorten retention.* in the configuration", "%s free", sizeText(free))
 	default:
@@ -316,19 +324,27 @@ func (d *diagnosis) checkAgents(ctx context.Context, c *control.Client) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.checkAgent(ctx, c, a.Name)
+		if !d.checkAgent(ctx, c, a.Name) {
+			return
+		}
 	}
 }
 
-func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parley.AgentName) {
+// checkAgent lets the mesh look at one agent; false where the mesh itself
+// failed, which says nothing about agents.
+func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parley.AgentName) bool {
 	looked, err := c.RefreshAgent(ctx, name)
-	if err != nil {
+	switch kind := kindOf(err); {
+	case err != nil && (kind == parley.Unavailable || kind == parley.Internal):
+		d.fail("store", "mend that first; agents cannot be looked at before", "the mesh cannot write down what it sees: %s", oneLine(err))
+		return false
+	case err != nil:
 		d.fail("agent", fmt.Sprintf("see that it runs; look again with: parley agent refresh %s", name), "%s: %s", name, oneLine(err))
-		return
+		return true
 	}
 	a := looked.Agent
 	if a == nil {
-		return
+		return true
 	}
 	switch used, ok := inUse(*a); {
 	case a.Status == "suspended":
@@ -342,4 +358,5 @@ func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parl
 	default:
 		d.ok("agent", "%s answers at %s (%s)", name, used.URL, used.Speaks())
 	}
+	return true
 }
