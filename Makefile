@@ -8,10 +8,12 @@ LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 .PHONY: demo run build test lint bench fuzz generate tools
 
 demo: build ## real calls between sample agents of three SDKs
-	go run ./examples/demo
+	go build -o bin/demo ./examples/demo
+	@bin/demo --parley bin/parley
 
 run: build ## the same, and the mesh stays up
-	go run ./examples/demo --keep
+	go build -o bin/demo ./examples/demo
+	@bin/demo --parley bin/parley --keep
 
 build: ## the product: bin/parley
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/parley ./cmd/parley

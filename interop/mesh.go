@@ -22,10 +22,11 @@ const readyPoll = 20 * time.Millisecond
 
 // Mesh is a running Parley with a data directory of its own.
 type Mesh struct {
-	URL string // of the edge, with a trailing slash
+	URL    string // of the edge, with a trailing slash
+	Config string // file that it was started with, for another start on its data
+	Data   string // its data directory
 
 	binary  string
-	data    string
 	process *process
 }
 
@@ -35,15 +36,17 @@ func (p *Peers) BuildParley(ctx context.Context) (string, error) {
 	return binary, command(ctx, p.root, "go", "build", "-o", binary, "./cmd/parley")
 }
 
-// StartMesh starts Parley on free ports with its data below dir and returns
-// when it serves.
+// StartMesh starts Parley on free ports with its configuration and data below
+// dir, which must be an absolute path, and returns when it serves.
 func StartMesh(ctx context.Context, binary, dir string) (*Mesh, error) {
 	ready := filepath.Join(dir, "ready.json")
-	m := &Mesh{binary: binary, data: filepath.Join(dir, "data")}
-	var err error
-	m.process, err = launch(ctx, "parley", nil, binary, "serve", "--data", m.data,
-		"--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready)
+	m := &Mesh{Config: filepath.Join(dir, "parley.yaml"), Data: filepath.Join(dir, "data"), binary: binary}
+	err := os.WriteFile(m.Config, fmt.Appendf(nil,
+		"data: %q\nlisten: 127.0.0.1:0\nops_listen: 127.0.0.1:0\n", m.Data), 0o600)
 	if err != nil {
+		return nil, fmt.Errorf("start parley: %w", err)
+	}
+	if m.process, err = launch(ctx, "parley", nil, binary, "serve", "--config", m.Config, "--ready-file", ready); err != nil {
 		return nil, err
 	}
 	if m.URL, err = m.await(ctx, ready); err != nil {
@@ -120,26 +123,26 @@ func (m *Mesh) NewCaller(ctx context.Context, name string) (string, error) {
 }
 
 // StartCaller starts an agent that can itself call others through the mesh: it
-// is registered, gets a key of its own, and starts with it. An agent must be
-// there to be registered, and registered to get a key, so it starts twice, at
-// the same address.
-func (m *Mesh) StartCaller(ctx context.Context, peers *Peers, sdk SDK, name string) (*Agent, error) {
-	first, err := peers.StartAgent(ctx, sdk, AgentOptions{Name: name})
+// is registered under the name in o, gets a key of its own, and starts with it.
+// An agent must be there to be registered, and registered to get a key, so it
+// starts twice, at the same address.
+func (m *Mesh) StartCaller(ctx context.Context, peers *Peers, sdk SDK, o AgentOptions) (*Agent, error) {
+	first, err := peers.StartAgent(ctx, sdk, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.AddAgent(ctx, name, first.URL); err != nil {
+	if err := m.AddAgent(ctx, o.Name, first.URL); err != nil {
 		return nil, errors.Join(err, first.Stop())
 	}
-	key, err := m.newKey(ctx, "agent:"+name)
+	key, err := m.newKey(ctx, "agent:"+o.Name)
 	if err := errors.Join(err, first.Stop()); err != nil {
 		return nil, err
 	}
-	port, err := portOf(first.URL)
-	if err != nil {
+	if o.Port, err = portOf(first.URL); err != nil {
 		return nil, err
 	}
-	return peers.StartAgent(ctx, sdk, AgentOptions{Name: name, Port: port, Env: []string{"PARLEY_URL=" + m.URL, "PARLEY_KEY=" + key}})
+	o.Env = append(slices.Clone(o.Env), "PARLEY_URL="+m.URL, "PARLEY_KEY="+key)
+	return peers.StartAgent(ctx, sdk, o)
 }
 
 func portOf(address string) (int, error) {
@@ -203,9 +206,15 @@ func (m *Mesh) Calls(ctx context.Context) ([]Call, error) {
 	return calls, nil
 }
 
+// Tree is the chain that a call stands in, as the command line draws it.
+func (m *Mesh) Tree(ctx context.Context, call string) (string, error) {
+	out, err := m.run(ctx, nil, "calls", "tree", call)
+	return string(out), err
+}
+
 // run calls one verb of the command line and returns what it printed.
 func (m *Mesh) run(ctx context.Context, stdin *strings.Reader, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, m.binary, append(args, "--data", m.data)...)
+	cmd := exec.CommandContext(ctx, m.binary, append(args, "--data", m.Data)...)
 	cmd.Env = environment(nil)
 	if stdin != nil {
 		cmd.Stdin = stdin

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // startMesh builds and starts Parley.
@@ -158,7 +160,7 @@ func TestRelay(t *testing.T) {
 	for _, sdk := range []SDK{Go, JavaScript, Python} {
 		t.Run(string(sdk), func(t *testing.T) {
 			name := "relay-" + string(sdk)
-			agent, err := mesh.StartCaller(context.WithoutCancel(t.Context()), peers(t), sdk, name)
+			agent, err := mesh.StartCaller(context.WithoutCancel(t.Context()), peers(t), sdk, AgentOptions{Name: name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +182,43 @@ func TestRelay(t *testing.T) {
 			if inner.Parent != outer.ID || inner.CallerAgent != name {
 				t.Errorf("the inner call has caller %q and parent %q, want %q and %q", inner.CallerAgent, inner.Parent, name, outer.ID)
 			}
+			relayAtOnce(t, mesh, key, name)
 		})
+	}
+}
+
+// atOnce is how many calls an agent works on at the same time.
+const atOnce = 4
+
+// relayAtOnce has the agent relay several calls at once: the trace that it
+// passes on tells the mesh which inner call belongs to which outer one.
+func relayAtOnce(t *testing.T, mesh *Mesh, key, name string) {
+	t.Helper()
+	var clients errgroup.Group
+	for range atOnce {
+		clients.Go(func() error {
+			_, err := peers(t).RunClient(t.Context(), Go, ClientOptions{URL: mesh.Agent(name), Key: key, Say: "relay last slow 500 tea"})
+			return err
+		})
+	}
+	if err := clients.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	calls, err := mesh.Calls(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := map[string]int{} // calls to the last agent, by the call they are inside of
+	outer := 0
+	for _, c := range calls[len(calls)-2*atOnce:] {
+		if c.Agent == "last" {
+			inside[c.Parent]++
+		} else {
+			outer++
+		}
+	}
+	if inside[""] > 0 || len(inside) != atOnce || outer != atOnce {
+		t.Errorf("%d calls to %s and the inner ones by parent %v, want %d and one in each", outer, name, inside, atOnce)
 	}
 }
 

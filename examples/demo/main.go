@@ -1,9 +1,11 @@
-// Command demo shows Parley at work: it starts a mesh in a temporary directory
-// on free ports, three agents on three SDKs, and stock clients that call them
-// through the mesh; it prints what the mesh recorded of each call. With --keep
-// it stays up until it is interrupted.
+// Command demo shows Parley at work: it starts a mesh on free ports with a
+// directory of its own, agents on three SDKs, and stock clients that call them
+// through the mesh; it prints what the mesh recorded of each call. Then it ends
+// everything and leaves the records, to be looked at with the commands it
+// prints. With --keep it stays up until it is interrupted.
 //
-//	go run ./examples/demo
+//	make demo
+//	make run
 package main
 
 import (
@@ -11,203 +13,144 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"time"
 
 	"github.com/parley-mesh/parley/interop"
 )
 
 // keptDir is where --keep has its data, below the working directory, so that
-// the commands the demo prints can be typed as they stand.
+// the commands it prints are short and stay the same.
 const keptDir = ".tmp/run"
 
-// settleTime bounds the wait for the record of a call that has been answered:
-// its outcome is written with the next batch.
-const settleTime = 5 * time.Second
+type options struct {
+	keep   bool
+	bin    string // directory for the programs that are built
+	parley string // the product's binary; built into bin if empty
+}
 
 func main() {
-	keep := flag.Bool("keep", false, "stay up after the calls, until interrupted")
+	var o options
+	flag.BoolVar(&o.keep, "keep", false, "stay up after the calls, until interrupted")
+	flag.StringVar(&o.bin, "bin", "bin", "directory for the sample programs that are built")
+	flag.StringVar(&o.parley, "parley", "", "binary of Parley; built if empty")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *keep); err != nil {
+	if err := run(ctx, os.Stdout, o); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, keep bool) (err error) {
-	fmt.Println("Building Parley and the sample agents …")
-	peers, err := interop.Install(ctx, "bin")
+func run(ctx context.Context, out *os.File, o options) (err error) {
+	d := &demo{screen: newScreen(out)}
+	d.heading("Parley between agents and clients of three A2A SDKs")
+	d.line("")
+	if o.keep && running(keptDir) {
+		return fmt.Errorf("a mesh is up already in %s: use it, or end it first", keptDir)
+	}
+	if err := d.build(ctx, &o); err != nil {
+		return err
+	}
+	dir, err := workDir(o.keep)
 	if err != nil {
 		return err
 	}
-	binary, err := peers.BuildParley(ctx)
-	if err != nil {
+	if err := d.play(ctx, dir, o); err != nil {
+		if !o.keep {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
 		return err
 	}
-	dir, err := workDir(keep)
-	if err != nil {
-		return err
-	}
-	if !keep {
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	}
+	return nil
+}
 
-	// Processes end one by one below, not all at once with ctx: an agent
-	// should not vanish under a mesh that still speaks to it.
-	up := context.WithoutCancel(ctx)
-	d := &demo{peers: peers}
+// play starts everything, makes the calls and ends everything.
+func (d *demo) play(ctx context.Context, dir string, o options) (err error) {
 	defer func() { err = errors.Join(err, d.stop()) }()
-	if err := d.start(up, binary, dir); err != nil {
+	if err := d.start(ctx, o.parley, dir); err != nil {
 		return err
 	}
+	d.introduce()
 	if err := d.calls(ctx); err != nil {
 		return err
 	}
-	d.lookFurther()
-	if keep {
-		fmt.Printf("\nThe mesh is at %s; Ctrl-C ends it.\n", d.mesh.URL)
-		<-ctx.Done()
+	if err := d.tree(ctx); err != nil {
+		return err
 	}
+	if !o.keep {
+		d.leave(o.parley, dir)
+		return nil
+	}
+	d.lookAround(o.parley)
+	<-ctx.Done()
+	d.line("\nstopping")
 	return nil
 }
 
+// workDir makes the directory for the mesh's configuration and data.
 func workDir(keep bool) (string, error) {
 	if !keep {
-		return os.MkdirTemp("", "parley-demo")
+		return os.MkdirTemp("", "parley-demo-")
 	}
-	if err := os.RemoveAll(keptDir); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(keptDir, 0o700); err != nil {
-		return "", err
-	}
-	return filepath.Abs(keptDir)
-}
-
-// demo is everything that runs.
-type demo struct {
-	peers  *interop.Peers
-	mesh   *interop.Mesh
-	agents []*interop.Agent
-	key    string
-	seen   []string // ids of the calls that were printed
-}
-
-func (d *demo) start(ctx context.Context, binary, dir string) error {
-	var err error
-	if d.mesh, err = interop.StartMesh(ctx, binary, dir); err != nil {
-		return err
-	}
-	fmt.Printf("Parley serves at %s\n", d.mesh.URL)
-	for _, sdk := range []interop.SDK{interop.Go, interop.JavaScript, interop.Python} {
-		name := string(sdk) + "-agent"
-		agent, err := d.mesh.StartCaller(ctx, d.peers, sdk, name)
-		if err != nil {
-			return err
-		}
-		d.agents = append(d.agents, agent)
-		fmt.Printf("  %-13s %s is now also at %s\n", name, agent.URL, d.mesh.Agent(name))
-	}
-	d.key, err = d.mesh.NewCaller(ctx, "visitor")
-	return err
-}
-
-// stop ends the mesh first, then the agents behind it.
-func (d *demo) stop() error {
-	var errs []error
-	if d.mesh != nil {
-		errs = append(errs, d.mesh.Stop())
-	}
-	for _, agent := range d.agents {
-		errs = append(errs, agent.Stop())
-	}
-	return errors.Join(errs...)
-}
-
-// act is one call by a stock client.
-type act struct {
-	client  interop.SDK
-	binding interop.Binding
-	agent   string
-	words   string
-	stream  bool
-}
-
-var acts = []act{
-	{interop.JavaScript, interop.JSONRPC, "python-agent", "task tea", false},
-	{interop.Python, interop.HTTPJSON, "go-agent", "slow 200 report", true},
-	{interop.Go, interop.JSONRPC, "js-agent", `data {"cups": 2}`, false},
-	{interop.Go, interop.HTTPJSON, "js-agent", "fail no milk", false},
-	{interop.JavaScript, interop.JSONRPC, "go-agent", "relay python-agent echo hello from afar", false},
-}
-
-func (d *demo) calls(ctx context.Context) error {
-	for _, a := range acts {
-		documents, err := d.peers.RunClient(ctx, a.client, interop.ClientOptions{
-			URL: d.mesh.Agent(a.agent), Key: d.key, Binding: a.binding, Say: a.words, Stream: a.stream,
-		})
-		if err != nil {
-			return err
-		}
-		told, err := documents[0].Transcript()
-		if err != nil {
-			return err
-		}
-		fmt.Printf("\n%s client, %q:\n  %s", a.client, a.words, told)
-		if err := d.printNew(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// printNew prints the calls that the mesh recorded since the last time.
-func (d *demo) printNew(ctx context.Context) error {
-	fresh, err := d.settled(ctx)
+	dir, err := filepath.Abs(keptDir)
 	if err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// running reports whether a mesh answers on the data in dir.
+func running(dir string) bool {
+	connection, err := net.Dial("unix", filepath.Join(dir, "data", "parley.sock"))
+	if err != nil {
+		return false
+	}
+	_ = connection.Close() // only opened to see whether it can be
+	return true
+}
+
+// build installs and builds what runs.
+func (d *demo) build(ctx context.Context, o *options) error {
+	err := d.step("SDKs, sample agents and clients", func() (err error) {
+		d.peers, err = interop.Install(ctx, o.bin)
+		return err
+	})
+	if err != nil || o.parley != "" {
 		return err
 	}
-	for _, c := range fresh {
-		d.seen = append(d.seen, c.ID)
-		fmt.Printf("  %-20s → %-13s %9s → %-9s %-12s %7.1f ms  %s\n",
-			c.Caller, c.Agent, c.CallerBinding, c.AgentBinding, c.Outcome, c.TotalMS, c.ID)
-	}
-	return nil
+	return d.step("parley", func() (err error) {
+		o.parley, err = d.peers.BuildParley(ctx)
+		return err
+	})
 }
 
-// settled waits until every new call has its outcome.
-func (d *demo) settled(ctx context.Context) ([]interop.Call, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	for {
-		calls, err := d.mesh.Calls(ctx)
-		if err != nil {
-			return nil, err
-		}
-		fresh := slices.DeleteFunc(calls, func(c interop.Call) bool { return slices.Contains(d.seen, c.ID) })
-		open := slices.ContainsFunc(fresh, func(c interop.Call) bool { return c.Outcome == interop.OpenCall })
-		if len(fresh) > 0 && !open {
-			return fresh, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("the mesh has no outcome yet for a call that was answered: %w", ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+// leave says how to look at what the calls left.
+func (d *demo) leave(parley, dir string) {
+	d.heading("\nLook further: everything has ended, the records are in " + dir)
+	d.commands([][2]string{
+		{fmt.Sprintf("%s serve --config %s & sleep 1", parley, d.mesh.Config), "the mesh again, without its agents"},
+		{fmt.Sprintf("%s calls list --data %s", parley, d.mesh.Data), "every call"},
+		{fmt.Sprintf("%s calls show %s --data %s", parley, d.lastRoot(), d.mesh.Data), "all that is known of one"},
+	})
+	d.line("\n\"make run\" does the same and keeps everything up.")
 }
 
-func (d *demo) lookFurther() {
-	fmt.Printf(`
-Look further: keep all this up with "make run", then in another terminal
-  bin/parley calls list --data %[1]s/data
-  bin/parley agent show python-agent --data %[1]s/data
-  bin/parley send go-agent "slow 3000 report" --stream --data %[1]s/data
-`, keptDir)
+// lookAround says what can be done while everything is up.
+func (d *demo) lookAround(parley string) {
+	d.heading("\nLook further, in another terminal:")
+	data := keptDir + "/data"
+	d.commands([][2]string{
+		{fmt.Sprintf("%s calls list --data %s", parley, data), "every call"},
+		{fmt.Sprintf("%s calls show %s --data %s", parley, d.lastRoot(), data), "all that is known of one"},
+		{fmt.Sprintf("%s send go-agent \"slow 3000 report\" --stream --data %s", parley, data), "a call of your own"},
+	})
+	d.line("\nThe mesh is at %s. Ctrl-C ends it.", d.mesh.URL)
 }

@@ -235,7 +235,9 @@ func (a *App) openRegistry(context.Context) error {
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
-		Inspector: probe.New(guard, probe.Options{Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}}),
+		Inspector: probe.New(guard, probe.Options{
+			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
+		}),
 	})
 	a.listeners.transport = func(name parley.AgentName) http.RoundTripper { return transports.For(string(name)) }
 	return nil

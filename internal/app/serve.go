@@ -88,7 +88,7 @@ func (a *App) address(l net.Listener) string {
 }
 
 func (a *App) openGateway(ctx context.Context) error {
-	calls, err := telemetry.NewCalls(a.measures.Meter(), func() int { return a.store.Stats().Open })
+	calls, err := telemetry.NewCalls(a.measures.Meter())
 	if err != nil {
 		return err
 	}
@@ -109,6 +109,10 @@ func (a *App) openGateway(ctx context.Context) error {
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
 		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
 	})
+	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
+	if err := gauges.Watch(a.measures.Meter()); err != nil {
+		return err
+	}
 	return a.gateway.Restore(ctx)
 }
 

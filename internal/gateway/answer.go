@@ -12,6 +12,8 @@ func (g *Gateway) answer(ctx context.Context, c *Call) (reply *a2a.Reply, ok boo
 	switch m := c.req.Method; {
 	case m == a2a.ListTasks:
 		reply = g.listTasks(ctx, c)
+	case m.Streaming() && !g.streamsFrom(c.target.Agent):
+		reply = g.refuse(c, a2a.UnsupportedOperation("this agent does not stream: its card does not declare it; use SendMessage and GetTask"))
 	case m.Push(), m.Sends() && c.req.Facts.InlinePush:
 		reply = g.refuse(c, a2a.NewError(a2a.ReasonPushNotSupported, "push notifications are not relayed by this mesh: subscribe to the task instead"))
 	case m == a2a.GetExtendedCard:

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 )
@@ -25,6 +26,7 @@ type cards struct {
 type rewritten struct {
 	version int64 // of the agent
 	raw     []byte
+	streams bool // the agent declares that it streams
 }
 
 // serveCard serves an agent's card with the mesh's address and the mesh's own
@@ -59,16 +61,24 @@ func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error
 	if target.Agent.Status == registry.Suspended {
 		return nil, target.Ready()
 	}
-	return g.rewrite(target.Agent)
+	card, err := g.rewrite(target.Agent)
+	return card.raw, err
+}
+
+// streamsFrom reports whether the agent's card declares streaming. A card that
+// cannot be read says nothing against it.
+func (g *Gateway) streamsFrom(agent *registry.Agent) bool {
+	card, err := g.rewrite(agent)
+	return err != nil || card.streams
 }
 
 // rewrite gives the agent's card as the mesh shows it: both bindings at the
 // mesh's address, whatever the agent itself speaks.
-func (g *Gateway) rewrite(agent *registry.Agent) ([]byte, error) {
+func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 	g.cards.mu.Lock()
 	defer g.cards.mu.Unlock()
 	if kept, ok := g.cards.by[agent.Name]; ok && kept.version == agent.Version {
-		return kept.raw, nil
+		return kept, nil
 	}
 	address := g.PublicURL + Prefix + string(agent.Name) + "/"
 	no := false
@@ -84,13 +94,17 @@ func (g *Gateway) rewrite(agent *registry.Agent) ([]byte, error) {
 	}
 	raw, err := a2a.RewriteCard(agent.Card, to)
 	if err != nil {
-		return nil, err
+		return rewritten{}, err
 	}
 	if len(g.cards.by) >= maxCards {
 		clear(g.cards.by)
 	}
-	g.cards.by[agent.Name] = rewritten{agent.Version, raw}
-	return raw, nil
+	shown := rewritten{version: agent.Version, raw: raw}
+	if flag, ok := jsonwire.Get(raw, "/capabilities/streaming"); ok {
+		shown.streams = string(flag) == "true"
+	}
+	g.cards.by[agent.Name] = shown
+	return shown, nil
 }
 
 // maxCards bounds the rewritten cards kept in memory; they are made again when

@@ -19,7 +19,7 @@ import (
 // passed are the request headers that go on to the agent as they came. All
 // others stay behind: a caller must not be able to reach an agent's internals
 // by headers that the agent trusts from its own surroundings.
-var passed = []string{"Accept-Language", "Tracestate"}
+var passed = []string{"Accept-Language"}
 
 // forward talks to the agent: the only step that does. What it gives back is
 // the agent's answer or, as an error reply, why there is none.
@@ -73,6 +73,12 @@ func (g *Gateway) outgoing(c *Call) http.Header {
 	for _, name := range passed {
 		if v := c.http.Header.Values(name); len(v) > 0 {
 			h[name] = v
+		}
+	}
+	if !c.anonymous() {
+		// It belongs to the trace, and a stranger's trace is not continued.
+		if v := c.http.Header.Values("Tracestate"); len(v) > 0 {
+			h["Tracestate"] = v
 		}
 	}
 	// A mesh that keeps no traces itself must not end its caller's.

@@ -103,7 +103,13 @@ type Gateway struct {
 // New makes a gateway. Restore comes before it serves, and its Run must run for
 // as long as it does.
 func New(o Options) *Gateway {
-	g := &Gateway{Options: o, open: newOpenCalls(), anonymous: map[parley.AgentName]bool{}, lostTasks: map[call.TaskKey]int{}, streams: streamSlots{of: map[parley.PrincipalName]int{}}, cards: cards{by: map[parley.AgentName]rewritten{}}}
+	g := &Gateway{
+		Options: o, open: newOpenCalls(),
+		anonymous: map[parley.AgentName]bool{},
+		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
+		lostTasks: map[call.TaskKey]int{},
+	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
 	}

@@ -12,10 +12,13 @@ import (
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
-// Bounds of ListTasks. Source: A2A 1.0, section 3.1.4.
 const (
+	// defaultPage is the page size of a ListTasks that names none. Source: A2A
+	// 1.0, section 3.1.4.
 	defaultPage = 50
-	maxPage     = 100
+	// refreshPage is how many of a caller's newest tasks are looked through for
+	// ones to ask agents about.
+	refreshPage = 100
 	// listLooks is how many agents' tasks one ListTasks asks for at once.
 	listLooks = 8
 )
@@ -95,7 +98,7 @@ func listAnswer(g *Gateway, c *Call, tasks []jsontext.Value, total, size int, ne
 // or of which only the state is known. A task that cannot be asked for in time
 // is listed as last seen.
 func (g *Gateway) refreshList(ctx context.Context, f call.TaskFilter) error {
-	f.State, f.StatusAfter, f.Limit = "", time.Time{}, maxPage
+	f.State, f.StatusAfter, f.Limit = "", time.Time{}, refreshPage
 	tasks, _, err := g.Journal.Tasks(ctx, f)
 	if err != nil {
 		return err

@@ -60,21 +60,26 @@ func fromStore(err error) bool {
 
 // protocolError is a failure of the mesh as the protocol says it.
 func protocolError(kind parley.Kind, message string) *a2a.Error {
-	reasons := map[parley.Kind]a2a.Reason{
-		parley.Invalid:      a2a.ReasonInvalidParams,
-		parley.NotFound:     a2a.ReasonTaskNotFound,
-		parley.Conflict:     a2a.ReasonInvalidParams,
-		parley.Unauthorized: a2a.ReasonUnauthenticated,
-		parley.Denied:       a2a.ReasonForbidden,
-		parley.Exhausted:    a2a.ReasonRateLimited,
-		parley.Unavailable:  a2a.ReasonUnavailable,
-		parley.Timeout:      a2a.ReasonTimeout,
-		parley.AgentFailed:  a2a.ReasonInvalidAgentResponse,
-		parley.Unsupported:  a2a.ReasonUnsupportedOperation,
-	}
-	reason, ok := reasons[kind]
-	if !ok {
-		reason = a2a.ReasonInternal
+	reason := a2a.ReasonInternal
+	switch kind {
+	case parley.Invalid, parley.Conflict:
+		reason = a2a.ReasonInvalidParams
+	case parley.NotFound:
+		reason = a2a.ReasonTaskNotFound
+	case parley.Unauthorized:
+		reason = a2a.ReasonUnauthenticated
+	case parley.Denied:
+		reason = a2a.ReasonForbidden
+	case parley.Exhausted:
+		reason = a2a.ReasonRateLimited
+	case parley.Unavailable:
+		reason = a2a.ReasonUnavailable
+	case parley.Timeout:
+		reason = a2a.ReasonTimeout
+	case parley.AgentFailed:
+		reason = a2a.ReasonInvalidAgentResponse
+	case parley.Unsupported:
+		reason = a2a.ReasonUnsupportedOperation
 	}
 	return a2a.NewError(reason, "%s", message)
 }

@@ -29,9 +29,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.serveCard(w, r, parley.AgentName(name))
 		return
 	}
-	if parley.CheckName("agent", name) != nil {
-		name = "" // such a name is nobody's, and does not go into records
-	}
 	c := g.arrive(w, r, parley.AgentName(name), path)
 	reply := g.handle(r.Context(), c)
 	if _, err := a2a.Respond(r.Context(), w, c.req, reply, g.Server); err != nil && !errors.Is(err, r.Context().Err()) {

@@ -95,6 +95,21 @@ func TestSilentHostIsAskedOnce(t *testing.T) {
 	}
 }
 
+func TestCardsLargerThanTheLimitAreNotTaken(t *testing.T) {
+	a := newAgent(t)
+	a.card = cardOf(`,"documentationUrl":"https://example.com/`+strings.Repeat("a", 2000)+`"`, rpc(a.URL+"/rpc"))
+	for _, tc := range []struct {
+		limit int64
+		fails bool
+	}{{0, false}, {int64(len(a.card)), false}, {int64(len(a.card)) - 1, true}} {
+		i := probe.New(loopbackGuard(), probe.Options{MaxCard: tc.limit})
+		_, _, text := look(t, i, registry.InspectRequest{URL: a.URL})
+		if tc.fails != strings.Contains(text, fmt.Sprintf("more than %d bytes", tc.limit)) || tc.fails != (text != "") {
+			t.Errorf("a card of %d bytes within a limit of %d: %q", len(a.card), tc.limit, text)
+		}
+	}
+}
+
 func TestBareHost(t *testing.T) {
 	a := newAgent(t)
 	a.card = cardOf("", rpc(a.URL+"/rpc"))

@@ -57,6 +57,9 @@ func (l Limits) orDefaults() Limits {
 type Options struct {
 	TLS    *tls.Config // nil: the system's roots
 	Limits Limits
+	// MaxCard is the largest card that is fetched, in bytes. Range (0,
+	// a2a.MaxCardBytes]; zero means a2a.MaxCardBytes.
+	MaxCard int64
 }
 
 // Inspector looks at agents for the registry.
@@ -75,7 +78,7 @@ func New(guard *netguard.Guard, o Options) *Inspector {
 	return &Inspector{
 		guard: guard, tls: o.TLS, limits: limits,
 		cards: guard.FetchClient(netguard.FetchOptions{
-			MaxBody: a2a.MaxCardBytes, HeaderTimeout: limits.Fetch, Timeout: limits.Fetch, UserAgent: userAgent, TLS: o.TLS,
+			MaxBody: cmp.Or(o.MaxCard, a2a.MaxCardBytes), HeaderTimeout: limits.Fetch, Timeout: limits.Fetch, UserAgent: userAgent, TLS: o.TLS,
 		}),
 	}
 }

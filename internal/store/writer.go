@@ -65,7 +65,7 @@ const (
 	lazyDelay = 2 * time.Millisecond
 	// gatherDelay is how long a busy writer lets work gather before a commit,
 	// and gatherFrom the operations of the last commit from which it is busy.
-	gatherDelay = 300 * time.Microsecond
+	gatherDelay = time.Millisecond
 	gatherFrom  = 12
 	// lazyMax is how many such operations start a commit by themselves.
 	lazyMax = 64

@@ -41,9 +41,14 @@ type options struct {
 	time  []metric.RecordOption
 }
 
-// NewCalls makes the instruments at m. open is asked at every scrape how many
-// calls are open.
-func NewCalls(m metric.Meter, open func() int) (*Calls, error) {
+// Gauges are asked at every scrape.
+type Gauges struct {
+	Open    func() int // calls that are open
+	Watched func() int // tasks that the mesh itself watches
+}
+
+// NewCalls makes the instruments of calls at m.
+func NewCalls(m metric.Meter) (*Calls, error) {
 	c := &Calls{sets: map[labels]*options{}}
 	var err error
 	if c.calls, err = m.Int64Counter(MetricCalls, metric.WithDescription("Ended calls.")); err != nil {
@@ -56,17 +61,30 @@ func NewCalls(m metric.Meter, open func() int) (*Calls, error) {
 	if c.firstByte, err = m.Float64Histogram(MetricFirstByte, metric.WithUnit("s"), buckets, metric.WithDescription("From arrival to the first byte of the answer.")); err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricFirstByte, err)
 	}
-	if _, err = m.Int64ObservableGauge(MetricOpenCalls, metric.WithDescription("Calls whose task is not final."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(open()))
-			return nil
-		})); err != nil {
-		return nil, fmt.Errorf("instrument %s: %w", MetricOpenCalls, err)
-	}
 	if c.streams, err = m.Int64UpDownCounter(MetricOpenStreams, metric.WithDescription("Streams being served.")); err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricOpenStreams, err)
 	}
 	return c, nil
+}
+
+// Watch makes the gauges at m.
+func (g Gauges) Watch(m metric.Meter) error {
+	for name, gauge := range map[string]struct {
+		about string
+		read  func() int
+	}{
+		MetricOpenCalls:    {"Calls whose task is not final.", g.Open},
+		MetricWatchedTasks: {"Tasks that the mesh itself watches.", g.Watched},
+	} {
+		read := func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(gauge.read()))
+			return nil
+		}
+		if _, err := m.Int64ObservableGauge(name, metric.WithDescription(gauge.about), metric.WithInt64Callback(read)); err != nil {
+			return fmt.Errorf("instrument %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Stream counts a stream that opens (+1) or ends (-1).

@@ -175,6 +175,7 @@ func failures(ctx context.Context, c *a2aclient.Client, r *recorder) {
 	done, err := c.SendMessage(ctx, say("task tea"))
 	r.answer("send", done, err)
 	task := taskOf(done)
+	awaitPutAway(ctx, c, task.TaskID)
 	got, err = c.CancelTask(ctx, &a2a.CancelTaskRequest{ID: task.TaskID})
 	r.answer("cancel finished", got, err)
 	r.stream("subscribe finished", c.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: task.TaskID}), nil)
@@ -210,5 +211,20 @@ func awaitWorking(ctx context.Context, c *a2aclient.Client, id a2a.TaskID) {
 			return
 		}
 		time.Sleep(pollInterval)
+	}
+}
+
+// awaitPutAway polls until a finished task cannot be subscribed to. The Go
+// SDK's agent answers a moment before it is done with the task, and until then
+// takes it for one that still runs. Nothing of it is recorded.
+func awaitPutAway(ctx context.Context, c *a2aclient.Client, id a2a.TaskID) {
+	refused := false
+	for !refused && ctx.Err() == nil {
+		for _, err := range c.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: id}) {
+			refused = refused || err != nil
+		}
+		if !refused {
+			time.Sleep(pollInterval)
+		}
 	}
 }
