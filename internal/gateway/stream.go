@@ -71,7 +71,7 @@ func (s *acceptedStream) next(ctx context.Context) (a2a.Frame, error) {
 	timer := time.AfterFunc(finalGrace, func() { cancel(errLingers) })
 	defer timer.Stop()
 	frame, err := s.inner.Next(both)
-	if err != nil && context.Cause(both) == errLingers {
+	if err != nil && errors.Is(context.Cause(both), errLingers) {
 		err = errLingers
 	}
 	return frame, err
