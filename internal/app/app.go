@@ -235,6 +235,7 @@ func (a *App) openRegistry(context.Context) error {
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
+		Removed: func(parley.AgentName) { a.identity.Invalidate() },
 		Inspector: probe.New(guard, probe.Options{
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
 		}),
