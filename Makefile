@@ -5,7 +5,7 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 CLI     := github.com/parley-mesh/parley/internal/cli
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 
-.PHONY: demo run build test lint bench fuzz generate tools
+.PHONY: demo run build test lint bench profile fuzz generate tools
 
 demo: build ## real calls between sample agents of three SDKs
 	go build -o bin/demo ./examples/demo
@@ -26,6 +26,9 @@ lint: tools ## formatting, vet and the analyzers of tools/lint
 
 bench: build ## figures for docs/benchmarks.md
 	go run ./cmd/parley-bench
+
+profile: build ## what guides the compiler: cmd/parley/default.pgo, from a busy mesh
+	go run ./cmd/parley-bench -only unary-64 -duration 20s -profile cmd/parley/default.pgo
 
 fuzz: ## every fuzz target for FUZZTIME each (default 10s)
 	.ci/fuzz

@@ -24,7 +24,7 @@ func TestHeaderSmuggling(t *testing.T) {
 		evil := []string{
 			"X-Forwarded-User: admin", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: inner", "X-Real-IP: 127.0.0.1", "Forwarded: for=127.0.0.1",
 			"X-Remote-User: admin", "X-Auth-Request-Email: root@example.com", "X-Original-URL: /admin", "X-Rewrite-URL: /admin",
-			"X-HTTP-Method-Override: DELETE", "Cookie: session=stolen", "Proxy-Authorization: Basic cm9vdDpyb290", "Txn-Token: forged",
+			"X-HTTP-Method-Override: DELETE", "Cookie: id=stolen", "Proxy-Authorization: Basic cm9vdDpyb290", "Txn-Token: forged",
 			"Connection: keep-alive, X-Forwarded-User, Traceparent", "Keep-Alive: timeout=5", "TE: trailers", "Upgrade: h2c", "Proxy-Connection: keep-alive",
 			"Idempotency-Key: replay-me", "Expect:", "Range: bytes=0-1", "If-None-Match: *", "X_Forwarded_User: admin", "x-forwarded-user : admin",
 			"User-Agent: attacker", "Origin: https://evil.example.com", "Referer: https://evil.example.com/secret", "Parley-Call-Id: forged", "Accept-Encoding: gzip",

@@ -38,8 +38,16 @@ func raw(m *parleytest.Mesh, method, target, key string, header []string, body s
 	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
 }
 
-// throw sends bytes over a connection of its own and gives the answer.
-func throw(t *testing.T, m *parleytest.Mesh, request string) (*http.Response, string) {
+// answer is what came back.
+type answer struct {
+	Status     string
+	StatusCode int
+	Header     http.Header
+}
+
+// throw sends bytes over a connection of its own and gives the answer with its
+// body.
+func throw(t *testing.T, m *parleytest.Mesh, request string) (answer, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", m.Config.Listen)
 	if err != nil {
@@ -63,5 +71,5 @@ func throw(t *testing.T, m *parleytest.Mesh, request string) (*http.Response, st
 	if err != nil {
 		t.Logf("half an answer to %.60q: %v", request, err)
 	}
-	return resp, string(body)
+	return answer{resp.Status, resp.StatusCode, resp.Header}, string(body)
 }

@@ -244,3 +244,22 @@ func TestSlowloris(t *testing.T) {
 		})
 	}
 }
+
+// TestControlApart: where the control API has an address of its own, the edge
+// does not serve it, whoever asks.
+func TestControlApart(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{Configure: func(c *config.Config) { c.ControlListen = "127.0.0.1:0" }})
+	agent := m.Agent("agent")
+	agent.Answer(yes)
+	admin := m.Key("root", "", parley.RoleAdmin)
+	if resp, body := throw(t, m, raw(m, http.MethodGet, "/api/v1/status", admin, nil, "")); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the edge serves the control API: %s %.200s", resp.Status, body)
+	}
+	get(t, m.Ready.Control+"/api/v1/status", admin)
+	apart := *m
+	apart.Config = new(config.Config)
+	apart.Config.Listen = strings.TrimPrefix(m.Ready.Control, "http://")
+	if resp, body := throw(t, &apart, raw(&apart, http.MethodPost, "/agents/agent/message:send", admin, nil, restBody)); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the control API's address serves agents: %s %.200s", resp.Status, body)
+	}
+}

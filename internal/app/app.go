@@ -242,11 +242,12 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 
 func (a *App) openRegistry(context.Context) error {
 	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
-	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent})
+	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent, HeaderBytes: int64(a.cfg.Limits.Header)})
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
+		Removed: func(parley.AgentName) { a.identity.Invalidate() },
 		Inspector: probe.New(guard, probe.Options{
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
 		}),

@@ -96,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 	ballast := fill(t, dir)
 	refused := until(t, "a refusal", func() bool { return send().Err != nil })
 	reply := send()
-	if reply.Err == nil || strings.Contains(reply.Err.Message, dir) || strings.Contains(reply.Err.Message, "disk") {
+	if reply.Err == nil || strings.Contains(reply.Err.Message, dir) || strings.Contains(reply.Err.Message, "disk") || !strings.Contains(reply.Err.Message, "it was not made") {
 		t.Errorf("the refusal reads %v (after %d calls)", reply.Err, refused)
 	}
 	if status := readiness(t, m); status != http.StatusServiceUnavailable {

@@ -104,10 +104,12 @@ type answer struct {
 	at   time.Time
 }
 
-// load calls an agent from many goroutines until ctx ends, and gives what was
-// answered, by message id.
-func load(ctx context.Context, conn *a2a.Conn, answered *atomic.Int64) map[string]answer {
+// load calls an agent from many goroutines until calls fail, and gives what was
+// answered, by message id. Whoever gets the answer of that number calls then at
+// once.
+func load(ctx context.Context, conn *a2a.Conn, number int64, then func()) map[string]answer {
 	var mu sync.Mutex
+	var answered atomic.Int64
 	told := map[string]answer{}
 	var callers sync.WaitGroup
 	for n := range 16 {
@@ -118,7 +120,9 @@ func load(ctx context.Context, conn *a2a.Conn, answered *atomic.Int64) map[strin
 				if err != nil || out.Task == nil {
 					return
 				}
-				answered.Add(1)
+				if answered.Add(1) == number {
+					then()
+				}
 				mu.Lock()
 				told[id] = answer{out.Task.ID, time.Now()}
 				mu.Unlock()
@@ -151,25 +155,18 @@ func TestKillUnderLoad(t *testing.T) {
 		return a2a.Answer(q.Method, a2a.SendMessageResponse{Task: &one})
 	})
 
-	const enough = 500
-	var answered atomic.Int64
-	loadCtx, end := context.WithCancel(ctx)
-	defer end()
-	told := make(chan map[string]answer, 1)
-	go func() { told <- load(loadCtx, connTo(p.ready.Listen, "agent", key.Text), &answered) }()
-	for answered.Load() < enough {
-		if loadCtx.Err() != nil {
-			t.Fatal("the load ended early")
+	var killed time.Time
+	told := load(ctx, connTo(p.ready.Listen, "agent", key.Text), 500, func() {
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Error(err)
 		}
-		time.Sleep(time.Millisecond) // the kill comes at no particular moment, which is the point
-	}
-	killed := time.Now()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+		killed = time.Now()
+	})
+	if killed.IsZero() {
+		t.Fatalf("the load ended after %d answers", len(told))
 	}
 	_ = p.cmd.Wait() // killed, so always an error
-	end()
-	checkAfterKill(t, dir, key.Text, agent, <-told, killed)
+	checkAfterKill(t, dir, key.Text, agent, told, killed)
 }
 
 func checkAfterKill(t *testing.T, dir, key string, agent *parleytest.Agent, told map[string]answer, killed time.Time) {

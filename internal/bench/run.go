@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	pprof "github.com/google/pprof/profile"
 )
 
 // Options say what a run measures. The zero value is the full run.
@@ -108,7 +111,24 @@ func Profile(ctx context.Context, opts Options, out io.Writer) (err error) {
 	if err := pause(ctx, spec.Warmup); err != nil {
 		return errors.Join(err, <-loaded)
 	}
-	return errors.Join(bed.mesh.profile(ctx, out, seconds), <-loaded)
+	var raw bytes.Buffer
+	if err := errors.Join(bed.mesh.profile(ctx, &raw, seconds), <-loaded); err != nil {
+		return err
+	}
+	return portable(&raw, out)
+}
+
+// portable writes a profile without the path of the binary it was taken from,
+// so that it can guide builds on other machines.
+func portable(raw io.Reader, out io.Writer) error {
+	p, err := pprof.Parse(raw)
+	if err != nil {
+		return fmt.Errorf("read the profile: %w", err)
+	}
+	for _, m := range p.Mapping {
+		m.File = "parley"
+	}
+	return p.Write(out)
 }
 
 // runner measures rows on targets that already serve.

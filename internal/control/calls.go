@@ -23,7 +23,7 @@ type Call struct {
 	ID             string               `json:"id"`
 	Root           string               `json:"root" doc:"The call that starts the chain; the call itself where it does."`
 	Parent         string               `json:"parent,omitempty"`
-	Link           call.LinkKind        `json:"link" enum:"root,parent,ambiguous" doc:"How sure the mesh is of the parent."`
+	Link           call.LinkKind        `json:"link" enum:"root,parent,ambiguous,turn" doc:"How sure the mesh is of the parent; turn: a further message of a task, beside the call that began it."`
 	Depth          int                  `json:"depth"`
 	Candidates     []string             `json:"candidates" nullable:"false" doc:"Calls that may be the parent, at most 16."`
 	CandidateCount int                  `json:"candidateCount"`

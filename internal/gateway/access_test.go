@@ -220,12 +220,12 @@ func TestCORS(t *testing.T) {
 		if got := resp.Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("preflight from %s: allowed origin %q, want %q", origin, got, want)
 		}
-		resp, _ = post(t, m.URL("agent"), key, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]}}}`,
+		headers, _ := post(t, m.URL("agent"), key, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]}}}`,
 			map[string]string{"Origin": origin})
-		if got := resp.Header.Get("Access-Control-Allow-Origin"); got != want {
+		if got := headers.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("call from %s: allowed origin %q, want %q", origin, got, want)
 		}
-		if got := resp.Header.Get("Access-Control-Allow-Credentials"); got != "" {
+		if got := headers.Get("Access-Control-Allow-Credentials"); got != "" {
 			t.Errorf("cookies are allowed for %s", origin)
 		}
 	}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -172,7 +173,7 @@ func TestCancelACall(t *testing.T) {
 	answered := make(chan *a2a.Error, 1)
 	go func() {
 		_, err := c.SendMessage(t.Context(), parleytest.Message(fresh("m"), "x"))
-		e, _ := err.(*a2a.Error)
+		e, _ := errors.AsType[*a2a.Error](err)
 		answered <- e
 	}()
 	<-arrived

@@ -33,7 +33,7 @@ func (g *Gateway) read(c *Call) error {
 	err := c.req.ReadBody(body)
 	q := c.req
 	c.record.BytesIn = body.n
-	c.record.Method = string(q.Method)
+	c.record.Method = methodName(q.Method)
 	c.record.Version = string(q.Version)
 	c.record.MessageID = q.Facts.MessageID
 	c.record.TaskID = q.Facts.TaskID
@@ -44,6 +44,24 @@ func (g *Gateway) read(c *Call) error {
 		return err
 	}
 	return nil
+}
+
+// methods are those of the protocol.
+var methods = func() map[a2a.Method]bool {
+	known := map[a2a.Method]bool{}
+	for _, m := range a2a.Methods() {
+		known[m] = true
+	}
+	return known
+}()
+
+// methodName is a method as records and metrics name it: there is no end to
+// the names that callers can make up.
+func methodName(m a2a.Method) string {
+	if m != "" && !methods[m] {
+		return "unknown"
+	}
+	return string(m)
 }
 
 // HeaderReference carries the caller's own business reference of a call, which

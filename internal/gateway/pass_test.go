@@ -126,8 +126,8 @@ func drain(ctx context.Context, s *a2a.EventStream) (last *a2a.StreamResponse, e
 	}
 }
 
-// post sends bytes as they are and gives the answer's.
-func post(t *testing.T, url, key, body string, header map[string]string) (*http.Response, []byte) {
+// post sends bytes as they are and gives the answer's headers and bytes.
+func post(t *testing.T, url, key, body string, header map[string]string) (http.Header, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -150,7 +150,7 @@ func post(t *testing.T, url, key, body string, header map[string]string) (*http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, raw
+	return resp.Header, raw
 }
 
 // oddMessage has unknown members, spacing, numbers and escapes that a decoder
@@ -183,7 +183,7 @@ func TestSameBindingPassesBytes(t *testing.T) {
 				w.Header().Set(a2a.HeaderExtensions, "https://ext.example.com/a")
 				_, _ = io.WriteString(w, tc.answer)
 			})
-			resp, raw := post(t, m.URL("agent")+tc.path, key, tc.body, map[string]string{
+			headers, raw := post(t, m.URL("agent")+tc.path, key, tc.body, map[string]string{
 				a2a.HeaderExtensions: "https://ext.example.com/a, https://ext.example.com/b", "Content-Type": tc.media,
 			})
 			if got.String() != tc.body {
@@ -192,7 +192,7 @@ func TestSameBindingPassesBytes(t *testing.T) {
 			if string(raw) != tc.answer {
 				t.Errorf("the caller got\n%s\nwant\n%s", raw, tc.answer)
 			}
-			if e := resp.Header.Get(a2a.HeaderExtensions); e != "https://ext.example.com/a" {
+			if e := headers.Get(a2a.HeaderExtensions); e != "https://ext.example.com/a" {
 				t.Errorf("the answer activates %q", e)
 			}
 			seen := agent.Last().Header
@@ -268,21 +268,9 @@ func TestStreamFramesPassAsTheyCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header = http.Header{"Authorization": {"Bearer " + m.Key("alice", "")}, "Content-Type": {"application/a2a+json"}, "A2a-Version": {"1.0"}}
-	answers := make(chan *http.Response, 1)
-	failed := make(chan error, 1)
-	go func() {
-		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			failed <- err
-			return
-		}
-		answers <- resp
-	}()
-	next <- frames[0]
-	var resp *http.Response
-	select {
-	case resp = <-answers:
-	case err := <-failed:
+	go func() { next <- frames[0] }()
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()

@@ -43,6 +43,10 @@ type changeData struct {
 
 // event makes the event of one change. Subjects are kind/name.
 func (d *Directory) event(ctx context.Context, typ, subject string, owner parley.OwnerName, env parley.Environment, data changeData) parley.Event {
+	return changeEvent(ctx, d.opts.Now(), typ, subject, owner, env, data)
+}
+
+func changeEvent(ctx context.Context, now time.Time, typ, subject string, owner parley.OwnerName, env parley.Environment, data changeData) parley.Event {
 	if c := CallerFrom(ctx); c != nil {
 		data.By = c.Name
 	}
@@ -50,7 +54,7 @@ func (d *Directory) event(ctx context.Context, typ, subject string, owner parley
 	if err != nil { // strings and times always encode
 		panic(fmt.Sprintf("event %s: %v", typ, err))
 	}
-	return parley.Event{Subject: subject, Type: typ, Time: d.opts.Now(), Owner: owner, Environment: env, Data: body}
+	return parley.Event{Subject: subject, Type: typ, Time: now, Owner: owner, Environment: env, Data: body}
 }
 
 func (d *Directory) ownerEvent(ctx context.Context, typ string, o *Owner) parley.Event {
@@ -60,16 +64,36 @@ func (d *Directory) ownerEvent(ctx context.Context, typ string, o *Owner) parley
 }
 
 func (d *Directory) principalEvent(ctx context.Context, typ string, p *Principal) parley.Event {
-	return d.event(ctx, typ, "principals/"+string(p.Name), p.Owner, p.Environment, changeData{
+	return principalEvent(ctx, d.opts.Now(), typ, p)
+}
+
+func principalEvent(ctx context.Context, now time.Time, typ string, p *Principal) parley.Event {
+	return changeEvent(ctx, now, typ, "principals/"+string(p.Name), p.Owner, p.Environment, changeData{
 		Name: string(p.Name), Owner: p.Owner, Environment: p.Environment, Agent: p.Agent,
 		Roles: p.Roles, Description: p.Description,
 	})
 }
 
 func (d *Directory) keyEvent(ctx context.Context, typ string, k *Key, p *Principal) parley.Event {
+	return keyEvent(ctx, d.opts.Now(), typ, k, p)
+}
+
+func keyEvent(ctx context.Context, now time.Time, typ string, k *Key, p *Principal) parley.Event {
 	data := changeData{Key: k.ID, Principal: k.Principal, Note: k.Note}
 	if !k.ExpiresAt.IsZero() {
 		data.ExpiresAt = &k.ExpiresAt
 	}
-	return d.event(ctx, typ, "keys/"+k.ID, p.Owner, p.Environment, data)
+	return changeEvent(ctx, now, typ, "keys/"+k.ID, p.Owner, p.Environment, data)
+}
+
+// CallingSideRemoved tells that an agent was removed and took with it the
+// principal under which it called and that principal's valid keys. The store
+// asks for it inside the transaction, since only there it is certain which keys
+// those are.
+func CallingSideRemoved(ctx context.Context, now time.Time, p *Principal, valid []*Key) []parley.Event {
+	events := make([]parley.Event, 0, len(valid)+1)
+	for _, k := range valid {
+		events = append(events, keyEvent(ctx, now, "key.revoked", k, p))
+	}
+	return append(events, principalEvent(ctx, now, "principal.removed", p))
 }

@@ -35,8 +35,12 @@ type Options struct {
 	// Concurrency is how many agents are looked at at once, by schedule and on
 	// demand together; zero means DefaultConcurrency.
 	Concurrency int
-	Now         func() time.Time // nil means time.Now
-	Log         *slog.Logger     // nil means none
+	// Removed is told of every agent that was removed, before Remove returns:
+	// its keys identify nobody any more, and must be forgotten at once. Nil for
+	// nobody.
+	Removed func(parley.AgentName)
+	Now     func() time.Time // nil means time.Now
+	Log     *slog.Logger     // nil means none
 }
 
 // Registrar changes what the registry holds: it loads, decides and saves. It is
@@ -46,6 +50,7 @@ type Registrar struct {
 	inspector Inspector
 	directory *Directory
 	every     time.Duration
+	removed   func(parley.AgentName)
 	looking   chan struct{} // holds a token per look under way
 	now       func() time.Time
 	log       *slog.Logger
@@ -59,8 +64,12 @@ func New(o Options) *Registrar {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Removed == nil {
+		o.Removed = func(parley.AgentName) {}
+	}
 	return &Registrar{
-		store: o.Store, inspector: o.Inspector, directory: o.Directory,
+		removed: o.Removed,
+		store:   o.Store, inspector: o.Inspector, directory: o.Directory,
 		every:   cmp.Or(o.RefreshEvery, DefaultRefreshEvery),
 		looking: make(chan struct{}, cmp.Or(o.Concurrency, DefaultConcurrency)),
 		now:     o.Now, log: o.Log,
@@ -260,12 +269,16 @@ func (r *Registrar) Disallow(ctx context.Context, name parley.AgentName, owner p
 	return r.change(ctx, name, func(a *Agent, now time.Time) (*Agent, []parley.Event, error) { return disallow(a, owner, now) })
 }
 
-// Remove forgets the agent and its credential. Its calls stay on record.
+// Remove forgets the agent, its credential, and the keys with which it called.
+// Its calls stay on record.
 func (r *Registrar) Remove(ctx context.Context, name parley.AgentName) error {
 	a, err := r.store.Agent(ctx, name)
 	if err != nil {
 		return err
 	}
+	// Whatever is told of an error, the agent may be gone: the store may have
+	// committed when ctx ended.
+	defer r.removed(name)
 	defer r.changed(name)
 	return r.store.DeleteAgent(ctx, name, a.Version, a.event(EventRemoved, r.now(), nil))
 }

@@ -14,7 +14,8 @@ type Store interface {
 	// Agents gives agents by name; owner empty means all.
 	Agents(ctx context.Context, owner parley.OwnerName, after parley.AgentName, limit int) ([]*Agent, error)
 	SaveAgent(ctx context.Context, a *Agent, events ...parley.Event) error // Version 0 creates; sets a.Version
-	// DeleteAgent deletes the agent's credential with it.
+	// DeleteAgent deletes the agent's credential with it, and its calling side:
+	// a principal of its name, with that one's keys.
 	DeleteAgent(ctx context.Context, name parley.AgentName, version int64, events ...parley.Event) error
 
 	// Credential gives the agent's credential, or a parley.NotFound error.

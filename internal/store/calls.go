@@ -258,8 +258,19 @@ func (k *settlement) write(tx *tx) error {
 
 // claims writes the task and the context, where they are the caller's.
 func (k *settlement) claims(tx *tx) error {
+	if k.Task == nil && k.Context == "" {
+		return nil
+	}
+	owner, err := tx.heir(k.db.gone, k.Record.Caller, k.Record.Begun)
+	if err != nil {
+		return err
+	}
 	if k.Task != nil {
-		ok, err := tx.saveTask(k.Task, k.snapshot)
+		task := *k.Task
+		if task.Principal == k.Record.Caller {
+			task.Principal = owner
+		}
+		ok, err := tx.saveTask(&task, k.snapshot)
 		if err != nil {
 			return err
 		}
@@ -268,7 +279,7 @@ func (k *settlement) claims(tx *tx) error {
 		}
 	}
 	if k.Context != "" {
-		ok, err := tx.useContext(k.context, k.Record.Caller, k.now)
+		ok, err := tx.useContext(k.context, owner, k.now)
 		if err != nil {
 			return err
 		}

@@ -89,7 +89,8 @@ func (db *DB) Principals(ctx context.Context, owner parley.OwnerName, after parl
 }
 
 // SavePrincipal implements identity.Store. It sets p.Version. An owner that
-// does not exist is parley.Invalid.
+// does not exist is parley.Invalid, as is the calling side of an agent that
+// does not exist, or is another owner's or of another environment.
 func (db *DB) SavePrincipal(ctx context.Context, p *identity.Principal, events ...parley.Event) error {
 	roles, err := encode(p.Roles)
 	if err != nil {
@@ -99,7 +100,9 @@ func (db *DB) SavePrincipal(ctx context.Context, p *identity.Principal, events .
 		op: "store.save_principal", what: "principal", name: string(p.Name), version: &p.Version, owner: string(p.Owner),
 		exists: existsPrincipal,
 		insert: `INSERT INTO principals (name, owner, environment, agent, roles, description, created_at, version)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
+			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+			WHERE ?4 = '' OR EXISTS (SELECT 1 FROM agents WHERE name = ?4 AND owner = ?2 AND environment = ?3)`,
+		needs: "no agent " + string(p.Agent) + " of this owner and environment is registered: add it first",
 		update: `UPDATE principals SET owner = ?2, environment = ?3, agent = ?4, roles = ?5, description = ?6, created_at = ?7, version = ?8
 			WHERE name = ?1 AND version = ?8 - 1`,
 		values: []driver.Value{string(p.Name), string(p.Owner), string(p.Environment), string(p.Agent), roles, p.Description, micros(p.CreatedAt)},
@@ -107,12 +110,19 @@ func (db *DB) SavePrincipal(ctx context.Context, p *identity.Principal, events .
 }
 
 // DeletePrincipal implements identity.Store. Its keys go with it; its tasks
-// stay, and belong to nobody else.
+// and contexts stay, and belong to nobody from then on, whoever has the name
+// next.
 func (db *DB) DeletePrincipal(ctx context.Context, name parley.PrincipalName, version int64, events ...parley.Event) error {
 	return db.remove(ctx, removal{
 		op: "store.delete_principal", what: "principal", name: string(name), version: version,
-		exists:    existsPrincipal,
-		before:    `DELETE FROM api_keys WHERE principal = ?1 AND EXISTS (SELECT 1 FROM principals WHERE name = ?1 AND version = ?2)`,
+		exists: existsPrincipal,
+		before: func(tx *tx) error {
+			var made [1]driver.Value
+			if _, err := tx.first(made[:], `SELECT coalesce(created_at, 0) FROM principals WHERE name = ?`, string(name)); err != nil {
+				return err
+			}
+			return tx.leave(db.gone, name, made[0].(int64))
+		},
 		statement: `DELETE FROM principals WHERE name = ? AND version = ?`,
 	}, events)
 }

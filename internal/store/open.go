@@ -124,6 +124,7 @@ type DB struct {
 	contextSecret []byte // keys the hashes of contexts
 	contexts      contextFilter
 	live          *live
+	gone          departures
 	stats         stats
 }
 
@@ -147,7 +148,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, parley.E(op, parley.Unavailable, parley.Subject(opt.Dir), "the data directory "+opt.Dir+" cannot be made: check the permissions of its parent", err)
 	}
-	db := &DB{opt: opt, live: newLive(), contexts: newContextFilter()}
+	db := &DB{opt: opt, live: newLive(), contexts: newContextFilter(), gone: departures{}}
 	var undo []func() error
 	defer func() {
 		for i := len(undo) - 1; err != nil && i >= 0; i-- {

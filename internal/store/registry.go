@@ -96,13 +96,19 @@ func agentValues(a *registry.Agent) ([]driver.Value, error) {
 	}, nil
 }
 
-// DeleteAgent implements registry.Store. Its credential goes with it; records,
-// tasks and contexts stay.
+// DeleteAgent implements registry.Store. Its credential goes with it, and the
+// principal under which it called with the keys of that; records stay, as do
+// the tasks and contexts that others have at it.
 func (db *DB) DeleteAgent(ctx context.Context, name parley.AgentName, version int64, events ...parley.Event) error {
 	return db.remove(ctx, removal{
 		op: "store.delete_agent", what: "agent", name: string(name), version: version,
-		exists:    existsAgent,
-		before:    `DELETE FROM credentials WHERE agent = ?1 AND EXISTS (SELECT 1 FROM agents WHERE name = ?1 AND version = ?2)`,
+		exists: existsAgent,
+		before: func(tx *tx) error {
+			if _, err := tx.run(`DELETE FROM credentials WHERE agent = ?`, string(name)); err != nil {
+				return err
+			}
+			return tx.takeCallingSide(ctx, db.gone, name, db.opt.Now())
+		},
 		statement: `DELETE FROM agents WHERE name = ? AND version = ?`,
 	}, events)
 }

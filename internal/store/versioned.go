@@ -19,6 +19,7 @@ type saving struct {
 	insert, update string         // with one parameter behind the values: the new version
 	exists         string         // takes the name
 	values         []driver.Value // without the version
+	needs          string         // what an insert lacks that inserts nothing; empty where it always inserts
 }
 
 func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
@@ -38,6 +39,8 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 			}}
 		case err != nil:
 			return duplicate(s.op, subject, "a "+s.what+" of that name exists", err)
+		case n == 0 && next == 1:
+			return parley.E(s.op, parley.Invalid, subject, s.needs, nil)
 		case n == 0:
 			return tx.changed(s.op, s.what, s.name, s.exists)
 		}
@@ -54,17 +57,27 @@ type removal struct {
 	op         parley.Op
 	what, name string
 	version    int64
-	before     string // takes name and version, deletes what goes with the row; may be empty
-	statement  string // takes name and version
-	exists     string // takes the name
-	inUse      string // message where rows still refer to it
+	// before takes away what goes with the row; nil for nothing. It runs only
+	// where the row has the version.
+	before    func(tx *tx) error
+	statement string // takes name and version
+	exists    string // takes the name
+	inUse     string // message where rows still refer to it
 }
 
 func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) error {
 	subject := parley.Subject(r.name)
 	err := db.w.do(ctx, statements(func(tx *tx) error {
-		if r.before != "" {
-			if _, err := tx.run(r.before, r.name, r.version); err != nil {
+		if r.before != nil {
+			var one [1]driver.Value
+			current, err := tx.first(one[:], r.exists+` AND version = ?`, r.name, r.version)
+			switch {
+			case err != nil:
+				return err
+			case !current:
+				return tx.changed(r.op, r.what, r.name, r.exists)
+			}
+			if err := r.before(tx); err != nil {
 				return err
 			}
 		}

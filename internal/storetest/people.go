@@ -52,6 +52,7 @@ func testOwners(t *testing.T, s Store) {
 func testPrincipals(t *testing.T, s Store) {
 	ctx := t.Context()
 	addOwner(t, s, "alpha")
+	must(t, s.SaveAgent(ctx, &registry.Agent{Name: "planner", Owner: "alpha", Environment: parley.Prod, CreatedAt: at(0)}))
 	p := &identity.Principal{
 		Name: "client", Owner: "alpha", Environment: parley.Prod, Agent: "planner",
 		Roles: []parley.Role{parley.RoleAdmin, parley.RoleOperator}, Description: "d", CreatedAt: at(1),

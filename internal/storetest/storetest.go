@@ -48,6 +48,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Agents", testAgents},
 		{"Credentials", testCredentials},
 		{"CompareAndSetRace", testCompareAndSetRace},
+		{"DeletedPrincipalLeavesNothing", testDeletedPrincipalLeavesNothing},
+		{"DeletedAgentTakesItsCallingSide", testDeletedAgentTakesItsCallingSide},
 		{"CallRoundTrip", testCallRoundTrip},
 		{"CallEndsOnce", testCallEndsOnce},
 		{"CallFilters", testCallFilters},
