@@ -259,8 +259,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // asked did wrong is in the answer, and free to whoever debugs.
 func (s *Server) log(ctx context.Context, operation string, err error) {
 	kind := parley.KindOf(err)
+	var fields []parley.Field
 	if p, ok := errors.AsType[*Problem](err); ok {
-		kind = parley.KindOfCode(p.Code)
+		kind, fields = parley.KindOfCode(p.Code), p.Fields
 		if p.cause != nil {
 			err = p.cause
 		}
@@ -271,7 +272,7 @@ func (s *Server) log(ctx context.Context, operation string, err error) {
 	case parley.Unavailable:
 		s.opts.Log.WarnContext(ctx, "control operation not possible", "operation", operation, "err", err)
 	default:
-		s.opts.Log.DebugContext(ctx, "control operation refused", "operation", operation, "kind", kind, "err", err)
+		s.opts.Log.DebugContext(ctx, "control operation refused", "operation", operation, "kind", kind, "err", err, "fields", fields)
 	}
 }
 

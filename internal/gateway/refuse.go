@@ -42,6 +42,9 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	case parley.NotFound:
 		e.Reason, e.RPCCode, e.HTTP, e.Status = ReasonAgentUnknown, -32601, http.StatusNotFound, "NOT_FOUND"
 	case parley.Internal, parley.Unavailable:
+		if errors.Is(err, registry.ErrSuspended) || errors.Is(err, registry.ErrUnproven) {
+			break // known to operators, who see the record
+		}
 		g.Log.Error("call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
 	}
 	shape := parley.ShapeRefused
