@@ -137,8 +137,8 @@ func (d *demo) leave(parley, dir string) {
 	d.heading("\nLook further: everything has ended, the records are in " + dir)
 	d.commands([][2]string{
 		{fmt.Sprintf("%s serve --config %s & sleep 1", parley, d.mesh.Config), "the mesh again, without its agents"},
-		{fmt.Sprintf("%s calls list --data %s", parley, d.mesh.Data), "every call"},
-		{fmt.Sprintf("%s calls show %s --data %s", parley, d.lastRoot(), d.mesh.Data), "all that is known of one"},
+		{fmt.Sprintf("%s --data %s calls list", parley, d.mesh.Data), "every call"},
+		{fmt.Sprintf("%s --data %s calls show %s", parley, d.mesh.Data, d.lastRoot()), "all that is known of one"},
 	})
 	d.line("\n\"make run\" does the same and keeps everything up.")
 }
@@ -148,9 +148,9 @@ func (d *demo) lookAround(parley string) {
 	d.heading("\nLook further, in another terminal:")
 	data := keptDir + "/data"
 	d.commands([][2]string{
-		{fmt.Sprintf("%s calls list --data %s", parley, data), "every call"},
-		{fmt.Sprintf("%s calls show %s --data %s", parley, d.lastRoot(), data), "all that is known of one"},
-		{fmt.Sprintf("%s send go-agent \"slow 3000 report\" --stream --data %s", parley, data), "a call of your own"},
+		{fmt.Sprintf("%s --data %s calls list", parley, data), "every call"},
+		{fmt.Sprintf("%s --data %s calls show %s", parley, data, d.lastRoot()), "all that is known of one"},
+		{fmt.Sprintf("%s --data %s send go-agent \"slow 3000 report\" --stream", parley, data), "a call of your own"},
 	})
 	d.line("\nThe mesh is at %s. Ctrl-C ends it.", d.mesh.URL)
 }

@@ -104,7 +104,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		if err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Limits.ShutdownTimeout)
 			defer cancel()
-			err = errors.Join(err, a.down.unwind(stopCtx))
+			err = errors.Join(err, a.down.unwind(stopCtx, slog.LevelDebug))
 		}
 	}()
 	for _, build := range []func(context.Context) error{
@@ -172,7 +172,7 @@ func (a *App) openStore(ctx context.Context) error {
 		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify,
 	})
 	if err != nil {
-		return err
+		return a.fromWhere(err)
 	}
 	a.store = db
 	a.down.push("flush and close the store", db.Close)
@@ -192,6 +192,18 @@ func (a *App) openStore(ctx context.Context) error {
 	}
 	db.Measure(meter)
 	return nil
+}
+
+// fromWhere adds to a refusal of a data directory that is taken who named it:
+// it often is not the one that was meant.
+func (a *App) fromWhere(err error) error {
+	e, ok := errors.AsType[*parley.Error](err)
+	if !ok || e.Kind != parley.Conflict {
+		return err
+	}
+	told := *e
+	told.Message += fmt.Sprintf(" (this directory comes from: %s)", a.cfg.Origin("data"))
+	return &told
 }
 
 func (a *App) openIdentity(ctx context.Context) error {
@@ -267,7 +279,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	}
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limits.ShutdownTimeout)
 	defer cancel()
-	return a.down.unwind(stopCtx)
+	return a.down.unwind(stopCtx, slog.LevelInfo)
 }
 
 // startBackground starts what runs beside the calls; each part ends with ctx.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -222,11 +223,15 @@ func TestSecondInstance(t *testing.T) {
 	m := parleytest.Start(t, parleytest.Options{})
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.OpsListen = m.Config.Data, "127.0.0.1:0", ""
-	_, err := app.Open(t.Context(), cfg, app.Options{})
+	var said strings.Builder
+	_, err := app.Open(t.Context(), cfg, app.Options{LogTo: &said})
+	if said.Len() > 0 {
+		t.Errorf("a start that failed says more than its error: %s", &said)
+	}
 	if parley.KindOf(err) != parley.Conflict {
 		t.Fatalf("a second instance got %v, want a conflict", err)
 	}
-	mustSay(t, parley.PublicMessage(err), m.Config.Data, "in use by process", "--data")
+	mustSay(t, parley.PublicMessage(err), m.Config.Data, "in use by process", "--data", "comes from: default")
 	if _, err := m.Admin.Status(t.Context()); err != nil {
 		t.Errorf("the first instance no longer answers: %v", err)
 	}

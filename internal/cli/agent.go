@@ -266,7 +266,7 @@ func agentSuspendCommand(p *program) *cobra.Command {
 			return p.done(a, "suspended agent %s", a.Name)
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; callers and operators read it")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in one line; callers and operators read it")
 	return cmd
 }
 

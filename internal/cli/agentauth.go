@@ -108,6 +108,17 @@ type agentAuth struct {
 	Wants string           `json:"wants,omitempty"`
 }
 
+// sentAs is where a credential stands in a request.
+func sentAs(a *control.Auth) string {
+	switch a.Kind {
+	case registry.Bearer:
+		return "header Authorization: Bearer"
+	case registry.Basic:
+		return "header Authorization: Basic, as user " + a.Name
+	}
+	return a.In + " " + a.Name
+}
+
 // showAuth tells what credential an agent has and what it wants.
 func (p *program) showAuth(ctx context.Context, c *control.Client, name parley.AgentName) error {
 	a, err := c.Agent(ctx, name)
@@ -120,7 +131,7 @@ func (p *program) showAuth(ctx context.Context, c *control.Client, name parley.A
 			f.add("credential", "none")
 		} else {
 			f.add("kind", string(a.Auth.Kind))
-			f.add("sent as", a.Auth.In+" "+a.Auth.Name)
+			f.add("sent as", sentAs(a.Auth))
 			f.add("sent to", a.Auth.Origin)
 			f.add("stored", p.moment(a.Auth.CreatedAt))
 		}

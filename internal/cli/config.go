@@ -20,6 +20,11 @@ func (p *program) loadConfig(cmd *cobra.Command, file string) (*config.Config, e
 	if file == "" {
 		file = p.variable("PARLEY_CONFIG")
 	}
+	if dir := p.flags.data; dir != "" && !cmd.Flags().Changed("data") { // it stood before the verb
+		if err := cmd.Flags().Set("data", dir); err != nil {
+			return nil, usagef("--data: %w", err)
+		}
+	}
 	cfg, err := config.Load(config.Options{File: file, Env: p.Env, Flags: cmd.Flags()})
 	if err != nil {
 		return nil, parley.E("config.load", parley.Invalid, "", err.Error(), nil)
@@ -37,7 +42,7 @@ func configPrintCommand(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print --effective",
 		Short: "Print the configuration that serve would run with, and where each value comes from",
-		Long:  "Print the configuration as YAML. Secrets are printed as [redacted].",
+		Long:  "Print the configuration as YAML, or with --output json as a list of keys with value\nand origin. Secrets are printed as [redacted].",
 		Example: `  parley config print --effective
   parley config print --effective --config parley.yaml`,
 		Args: arguments(),
@@ -48,6 +53,9 @@ func configPrintCommand(p *program) *cobra.Command {
 			cfg, err := p.loadConfig(cmd, file)
 			if err != nil {
 				return err
+			}
+			if p.json() {
+				return p.document(cfg.Effective())
 			}
 			return cfg.WriteEffective(p.Out)
 		},

@@ -75,7 +75,8 @@ func doctorCommand(p *program) *cobra.Command {
 		Use: "doctor", Short: "Check the mesh and its surroundings, and say what to do",
 		Long: `Check configuration, data directory, keys, disk, ports, clock, store and agents, and
 say what to do about what is wrong. It changes nothing, but lets the mesh look at
-its agents. Without a running mesh, what can be checked from outside is.`,
+its agents. Without a running mesh the database is read through, which takes about a
+second per GiB, and what else can be seen from outside.`,
 		Example: `  parley doctor
   parley doctor --config parley.yaml
   parley doctor --server https://mesh.example.com --output json`,
@@ -101,12 +102,21 @@ func (p *program) doctor(cmd *cobra.Command, file string) error {
 		return d.err
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case d.failed == 1:
-		return parley.E("cli.doctor", parley.Internal, "", "1 check failed", nil)
-	case d.failed > 1:
-		return parley.E("cli.doctor", parley.Internal, "", fmt.Sprintf("%d checks failed", d.failed), nil)
+	case d.failed > 0:
+		return checksFailed(d.failed)
 	}
 	return nil
+}
+
+// checksFailed is how a diagnosis ends that found something wrong.
+type checksFailed int
+
+// Error tells how many checks failed; each was told in full before.
+func (n checksFailed) Error() string {
+	if n == 1 {
+		return "1 check failed"
+	}
+	return fmt.Sprintf("%d checks failed", int(n))
 }
 
 // doctorMesh checks what is local and finds the mesh to ask; nil where none is
@@ -120,7 +130,7 @@ func (p *program) doctorMesh(cmd *cobra.Command, file string, d *diagnosis) (*me
 		d.fail("config", "mend the configuration; docs/config.md lists every key", "%s", oneLine(err))
 		return nil, nil
 	}
-	d.ok("config", "valid; environment %s, listening on %s", cfg.Environment, cfg.Listen)
+	d.ok("config", "valid; environment %s, data in %s (from: %s)", cfg.Environment, cfg.Data, cfg.Origin("data"))
 	p.flags.data = cfg.Data
 	m, err := p.localMesh()
 	if err != nil {
@@ -130,6 +140,7 @@ func (p *program) doctorMesh(cmd *cobra.Command, file string, d *diagnosis) (*me
 	running := m.answers(cmd.Context())
 	if !running {
 		d.warn("mesh", "start it: parley serve", "no mesh answers at %s", m.socket)
+		d.checkDatabase(cmd.Context(), cfg.Data)
 		d.checkPorts(cmd.Context(), cfg)
 		return nil, nil
 	}
@@ -185,6 +196,9 @@ func (d *diagnosis) checkMesh(ctx context.Context, m *mesh) {
 		advice := ""
 		if kind := kindOf(err); kind == parley.Unauthorized || kind == parley.Denied {
 			advice = "use a key of an admin or operator: PARLEY_KEY or --key-file"
+			if kind == parley.Denied && m.slip() != "" {
+				advice = m.slip()
+			}
 			if d.p.hint != "" {
 				advice += "; " + d.p.hint
 			}
@@ -197,6 +211,10 @@ func (d *diagnosis) checkMesh(ctx context.Context, m *mesh) {
 	d.checkStatus(status)
 	if m.socket == "" { // else it was looked at from here
 		d.checkFree(status.Store.FreeBytes)
+	}
+	if !status.Store.Healthy {
+		d.warn("agents", "mend the store first", "not looked at: what is seen of them cannot be written down")
+		return
 	}
 	d.checkAgents(ctx, c)
 }
@@ -267,8 +285,10 @@ func (d *diagnosis) checkStatus(s control.Status) {
 
 func (d *diagnosis) checkFree(free int64) {
 	switch {
+	case free <= 0:
+		d.fail("disk", "make room: calls that cannot be recorded are refused", "full")
 	case free < noDisk:
-		d.fail("disk", "make room: without it calls are refused", "%s free", sizeText(free))
+		d.fail("disk", "make room: once nothing is left, calls are refused", "%s free", sizeText(free))
 	case free < littleDisk:
 		d.warn("disk", "make room, or shorten retention.* in the configuration", "%s free", sizeText(free))
 	default:
@@ -304,19 +324,27 @@ func (d *diagnosis) checkAgents(ctx context.Context, c *control.Client) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.checkAgent(ctx, c, a.Name)
+		if !d.checkAgent(ctx, c, a.Name) {
+			return
+		}
 	}
 }
 
-func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parley.AgentName) {
+// checkAgent lets the mesh look at one agent; false where the mesh itself
+// failed, which says nothing about agents.
+func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parley.AgentName) bool {
 	looked, err := c.RefreshAgent(ctx, name)
-	if err != nil {
+	switch kind := kindOf(err); {
+	case err != nil && (kind == parley.Unavailable || kind == parley.Internal):
+		d.fail("store", "mend that first; agents cannot be looked at before", "the mesh cannot write down what it sees: %s", oneLine(err))
+		return false
+	case err != nil:
 		d.fail("agent", fmt.Sprintf("see that it runs; look again with: parley agent refresh %s", name), "%s: %s", name, oneLine(err))
-		return
+		return true
 	}
 	a := looked.Agent
 	if a == nil {
-		return
+		return true
 	}
 	switch used, ok := inUse(*a); {
 	case a.Status == "suspended":
@@ -330,4 +358,5 @@ func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parl
 	default:
 		d.ok("agent", "%s answers at %s (%s)", name, used.URL, used.Speaks())
 	}
+	return true
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/parley-mesh/parley/internal/app"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
 )
@@ -28,7 +30,7 @@ func (d *diagnosis) checkData(cfg *config.Config) {
 		d.fail("data", "choose a directory with --data", "%s is no directory", cfg.Data)
 		return
 	case unix.Access(cfg.Data, unix.W_OK) != nil:
-		d.fail("data", "run as the user that serves the mesh, or mount it writable", "%s cannot be written to", cfg.Data)
+		d.fail("data", "run as the user that serves the mesh, or mount it writable", "%s cannot be written to: %v", cfg.Data, unix.Access(cfg.Data, unix.W_OK))
 	case info.Mode().Perm()&0o077 != 0:
 		d.warn("data", "take it from others: chmod 700 "+shellWord(cfg.Data), "%s is open to other users (%s)", cfg.Data, info.Mode().Perm())
 	default:
@@ -36,6 +38,25 @@ func (d *diagnosis) checkData(cfg *config.Config) {
 	}
 	d.checkKeys(cfg)
 	d.checkDisk(cfg.Data)
+}
+
+// checkDatabase looks at the database that no running mesh tells of.
+func (d *diagnosis) checkDatabase(ctx context.Context, dir string) {
+	stop := d.p.progress("reading the database through")
+	c, err := app.CheckStore(ctx, dir)
+	stop()
+	switch {
+	case err != nil:
+		return // called off, which the command says
+	case c.Holder != "":
+		d.fail("store", "wait if it is a mesh that starts or stops, else end it", "%s has the data directory and does not answer", c.Holder)
+	case c.Problem != "":
+		d.fail("store", c.Advice, "%s: %s", c.File, c.Problem)
+	case c.Size == 0:
+		d.ok("store", "no database yet; the first start makes it")
+	default:
+		d.ok("store", "%s is whole, %s, schema %d", c.File, sizeText(c.Size), c.Schema)
+	}
 }
 
 // checkKeys looks at the key files of a data directory that was used before.

@@ -2,9 +2,13 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -15,10 +19,56 @@ import (
 const exitUsage = 2
 
 func exitCode(err error) int {
-	if _, ok := errors.AsType[usageError](err); ok {
+	if isUsage(err) {
 		return exitUsage
 	}
 	return kindOf(err).Info().Exit
+}
+
+// isUsage reports whether err is about the command line itself. Errors of
+// flags before the verb come from the parser as they are.
+func isUsage(err error) bool {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		value   *pflag.InvalidValueError
+		syntax  *pflag.InvalidSyntaxError
+	)
+	_, ok := errors.AsType[usageError](err)
+	return ok || errors.As(err, &unknown) || errors.As(err, &missing) || errors.As(err, &value) || errors.As(err, &syntax)
+}
+
+// failure is an error as JSON.
+type failure struct {
+	Code    string         `json:"code"` // of parley.Kind, or usage, or checks_failed
+	Message string         `json:"message"`
+	Fields  []parley.Field `json:"fields,omitempty"`
+	Call    string         `json:"call,omitempty"` // id of the call that failed
+}
+
+// failJSON prints the error that ends a command as one JSON document in a line.
+func (p *program) failJSON(ctx context.Context, err error) {
+	f := failure{Code: kindOf(err).String(), Message: message(ctx, err), Call: p.failed}
+	if isUsage(err) {
+		f.Code = "usage"
+	}
+	if _, ok := errors.AsType[checksFailed](err); ok {
+		f.Code = "checks_failed"
+	}
+	if e, ok := errors.AsType[*parley.Error](err); ok && e.Message != "" && len(e.Fields) > 0 {
+		f.Message, f.Fields = e.Message, e.Fields
+	}
+	if e, ok := errors.AsType[*a2a.Error](err); ok && len(e.Violations) > 0 {
+		f.Message = e.Message
+		for _, v := range e.Violations {
+			f.Fields = append(f.Fields, parley.Field{Path: v.Field, Problem: v.Description})
+		}
+	}
+	raw, err := json.Marshal(map[string]failure{"error": f})
+	if err != nil { // texts always encode
+		panic(err)
+	}
+	fmt.Fprintln(p.Err, string(raw))
 }
 
 // kindOf sorts everything that a verb can run into.

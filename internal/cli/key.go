@@ -30,10 +30,14 @@ func keyCreateCommand(p *program) *cobra.Command {
 		Use: "create --for PRINCIPAL", Short: "Make a key; it is shown this once",
 		Long: `Make a key for a principal, or with --for agent:NAME for the calling side of an
 agent, so that the mesh knows whose inside its calls are. The key is shown this
-once and kept nowhere; with --quiet it is all that is printed.`,
+once and kept nowhere; with --quiet it is all that is printed.
+
+Programs send it as the header Authorization: Bearer KEY. This command line takes
+it from PARLEY_KEY or --key-file, and is that principal then: do not export a
+caller's key where you manage the mesh.`,
 		Example: `  parley key create --for alice
   parley key create --for agent:researcher --note "runs in the lab"
-  export PARLEY_KEY=$(parley key create --for alice --ttl 30d --quiet)`,
+  ALICE_KEY=$(parley key create --for alice --ttl 30d --quiet)`,
 		Args: arguments(),
 	}
 	cmd.RunE = func(c *cobra.Command, args []string) error {
@@ -70,7 +74,7 @@ func (p *program) showNewKey(k createdKey) error {
 		f.add("note", k.Note)
 		f.add("expires", expiry(k.Key))
 	})
-	p.remark("the key is shown this once; use it as: export PARLEY_KEY=…")
+	p.remark("the key is shown this once; give it to the caller's program, which sends it as the header: Authorization: Bearer KEY")
 	return err
 }
 

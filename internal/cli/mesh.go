@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +30,7 @@ const socketBase = "http://parley.localhost"
 const (
 	dialTimeout = 10 * time.Second
 	maxKeyFile  = 4 << 10 // bytes
+	maxCAFile   = 1 << 20 // bytes
 )
 
 // mesh is where a command line's requests go, and who they come from.
@@ -35,6 +38,7 @@ type mesh struct {
 	base   string // address without a trailing slash
 	socket string // path of the socket; empty where the mesh is asked over TCP
 	key    string // API key; empty for none
+	given  string // where key was given, such as PARLEY_KEY; empty where nobody did
 	http   http.RoundTripper
 }
 
@@ -47,7 +51,22 @@ func (p *program) client() (*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.asked = m.slip()
 	return control.NewClient(&http.Client{Transport: patient{p, m.http, "the mesh"}}, m.base, m.key)
+}
+
+// slip is what to do where a given key is not allowed what was asked: it is
+// most often a caller's, which should not have been in the environment.
+func (m *mesh) slip() string {
+	switch {
+	case m.given == "":
+		return ""
+	case m.socket == "" && !loopback(m.base):
+		return fmt.Sprintf("this was asked with the key in %s: give one of an admin or operator", m.given)
+	case strings.HasPrefix(m.given, "PARLEY_"):
+		return fmt.Sprintf("this was asked with the key in %s: unset %s to be the local admin on this machine", m.given, m.given)
+	}
+	return fmt.Sprintf("this was asked with the key in %s: leave --key-file out to be the local admin on this machine", m.given)
 }
 
 // mesh finds the mesh that the global flags and the environment name.
@@ -61,7 +80,7 @@ func (p *program) mesh() (*mesh, error) {
 		return nil, err
 	}
 	m := &mesh{base: base}
-	if m.key, err = p.key(base); err != nil {
+	if m.key, m.given, err = p.key(base); err != nil {
 		return nil, err
 	}
 	if m.key == "" {
@@ -70,9 +89,12 @@ func (p *program) mesh() (*mesh, error) {
 		}
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if transport.TLSClientConfig, err = p.trust(); err != nil {
+		return nil, err
+	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport.DialContext = m.dial(dialer.DialContext)
-	m.http = transport
+	m.http = secured{m.base, transport}
 	if m.key != "" && strings.HasPrefix(base, "http://") && !loopback(base) {
 		p.remark("the key travels unencrypted to %s: use https", base)
 	}
@@ -86,7 +108,7 @@ func (p *program) localMesh() (*mesh, error) {
 		return nil, err
 	}
 	m := &mesh{base: socketBase, socket: filepath.Join(dir, control.SocketFile)}
-	if m.key, err = p.key(""); err != nil {
+	if m.key, m.given, err = p.key(""); err != nil {
 		return nil, err
 	}
 	var dialer net.Dialer
@@ -115,6 +137,68 @@ func (m *mesh) dial(dial func(ctx context.Context, network, address string) (net
 		return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(m.base),
 			fmt.Sprintf("no mesh answers at %s (%v): start one with 'parley serve', or name another with --server", m.base, innermost(err)), err)}
 	}
+}
+
+// trust is how a mesh's certificate is judged: by the system's authorities,
+// and those that --ca-file names.
+func (p *program) trust() (*tls.Config, error) {
+	path := cmp.Or(p.flags.caFile, p.variable("PARLEY_CA_FILE"))
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := readFile(path, maxCAFile)
+	if err != nil {
+		return nil, usagef("read the CA file: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil { // a system without any
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(raw) {
+		return nil, usagef("the CA file %s holds no certificate in PEM form", path)
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}
+
+// secured is a transport that tells a mesh that is not there from one that
+// answers and cannot prove who it is.
+type secured struct {
+	base string
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s secured) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(r)
+	if problem := tlsProblem(err); problem != "" {
+		return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(s.base), s.base+" answers, but "+problem, err)}
+	}
+	return resp, err
+}
+
+// tlsProblem says what is wrong with the certificate or the handshake; empty
+// where err is about something else.
+func tlsProblem(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "its certificate is signed by nobody known here: give the authority's certificate with --ca-file F or PARLEY_CA_FILE"
+	}
+	if e, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Sprintf("its certificate is not for this name (%v): use the name it is made for", e)
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		return fmt.Sprintf("its certificate is not valid (%v): let whoever runs the mesh renew it, and check this machine's clock", e)
+	}
+	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Sprintf("its certificate cannot be verified (%v)", e.Err)
+	}
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	if record || errors.Is(err, http.ErrSchemeMismatch) {
+		return "not with TLS: use http://, or the port that speaks TLS"
+	}
+	if e, ok := errors.AsType[tls.AlertError](err); ok {
+		return fmt.Sprintf("it ends the TLS handshake (%v)", e)
+	}
+	return ""
 }
 
 // connectError says why no connection was made. It is more exact than what
@@ -158,22 +242,36 @@ func loopback(base string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// key is the API key that flag or environment give; empty for none. base is
-// where it will be sent; empty for the socket.
-func (p *program) key(base string) (string, error) {
+// key is the API key that flag or environment give and which of them did;
+// empty for none. base is where it will be sent; empty for the socket.
+func (p *program) key(base string) (key, given string, err error) {
 	path, text := cmp.Or(p.flags.keyFile, p.variable("PARLEY_KEY_FILE")), p.variable("PARLEY_KEY")
-	if p.flags.keyFile == "" && path != "" && text != "" {
-		return "", usagef("PARLEY_KEY and PARLEY_KEY_FILE are both set: keep one")
+	switch {
+	case p.flags.keyFile == "" && path != "" && text != "":
+		return "", "", usagef("PARLEY_KEY and PARLEY_KEY_FILE are both set: keep one")
+	case path == "":
+		if key, err = checkKey("PARLEY_KEY", strings.TrimSpace(text)); key == "" {
+			return "", "", err
+		}
+		return key, "PARLEY_KEY", nil
+	case p.flags.keyFile == "":
+		given = "PARLEY_KEY_FILE"
+	default:
+		given = path
 	}
-	if path == "" {
-		return checkKey("PARLEY_KEY", strings.TrimSpace(text))
-	}
+	key, err = keyFrom(path, base)
+	return key, given, err
+}
+
+// keyFrom reads a key file: the key itself, or an admin key, which belongs to
+// one origin.
+func keyFrom(path, base string) (string, error) {
 	raw, err := readFile(path, maxKeyFile)
 	if err != nil {
 		return "", usagef("read the key file: %w", err)
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
-		text = string(bytes.TrimSpace(raw))
+		text := string(bytes.TrimSpace(raw))
 		if text == "" {
 			return "", usagef("the key file %s is empty", path)
 		}

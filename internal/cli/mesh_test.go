@@ -2,6 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -143,6 +147,57 @@ func TestNoMeshSaysHowToStartOne(t *testing.T) {
 		code, _, errs := run(t, nil, args...)
 		if code != 7 || !strings.Contains(errs, "start one with 'parley serve'") {
 			t.Errorf("%v: code %d, %s", args, code, errs)
+		}
+	}
+}
+
+// TestTLSFailuresAreToldApart: a mesh that answers and is not trusted is not
+// one that is not there.
+func TestTLSFailuresAreToldApart(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := w.Write([]byte(`{"items":[]}`)); err != nil {
+			t.Error(err)
+		}
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
+	t.Cleanup(s.Close)
+	plain, _ := recorder(t)
+	dir := t.TempDir()
+	ca, empty := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "empty.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := errors.Join(os.WriteFile(ca, certificate, 0o600), os.WriteFile(empty, []byte("none"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	otherName := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
+	for _, tc := range []struct {
+		server string
+		env    string
+		args   []string
+		code   int
+		says   string
+	}{
+		{s.URL, "", nil, 7, s.URL + " answers, but its certificate is signed by nobody known here: give the authority's certificate with --ca-file F"},
+		{s.URL, "", []string{"--ca-file", ca}, 0, ""},
+		{s.URL, "PARLEY_CA_FILE=" + ca, nil, 0, ""},
+		{s.URL, "", []string{"--ca-file", empty}, 2, "holds no certificate"},
+		{s.URL, "", []string{"--ca-file", ca + "x"}, 2, "no such file"},
+		{otherName, "", []string{"--ca-file", ca}, 7, "its certificate is not for this name"},
+		{strings.Replace(plain, "http:", "https:", 1), "", nil, 7, "answers, but not with TLS: use http://"},
+		{"https://127.0.0.1:1", "", nil, 7, "no mesh answers"},
+	} {
+		for _, verb := range [][]string{{"owner", "list"}, {"task", "list", "echo"}} {
+			args := append(append([]string{"--server", tc.server}, verb...), tc.args...)
+			code, _, errs := run(t, []string{"PARLEY_DATA=" + dir, tc.env}, args...)
+			if verb[0] == "task" && tc.code == 0 {
+				if strings.Contains(errs, "certificate") {
+					t.Errorf("%v: %s", args, errs)
+				}
+				continue
+			}
+			if code != tc.code || !strings.Contains(errs, tc.says) || tc.code == 7 && tc.server != "https://127.0.0.1:1" && strings.Contains(errs, "parley serve") {
+				t.Errorf("%v (%s): code %d, %q; want %d and %q", args, tc.env, code, errs, tc.code, tc.says)
+			}
 		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -17,11 +19,12 @@ import (
 // program is what every verb works with: its streams and the global flags.
 type program struct {
 	Streams
-	flags globals
-	now   func() time.Time
-	lines *bufio.Scanner // of In, made when something is asked
-	hint  string         // why no key was sent, where one was expected
-	more  string         // where to read more about an error
+	flags  globals
+	now    func() time.Time
+	lines  *bufio.Scanner // of In, made when something is asked
+	hint   string         // why no key was sent, where one was expected
+	asked  string         // whose name a management verb asked in, where that may be a slip
+	failed string         // id of the call that failed and is on record
 }
 
 // globals are the flags that every verb has.
@@ -29,6 +32,7 @@ type globals struct {
 	server  string
 	data    string
 	keyFile string
+	caFile  string
 	output  output
 	quiet   bool
 }
@@ -46,15 +50,27 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	if err == nil {
 		return 0
 	}
-	text := message(ctx, err)
-	if p.hint != "" && kindOf(err) == parley.Unauthorized {
+	p.fail(ctx, err)
+	return exitCode(err)
+}
+
+// fail prints the error that ends a command, and what to do about it.
+func (p *program) fail(ctx context.Context, err error) {
+	if p.json() {
+		p.failJSON(ctx, err)
+		return
+	}
+	text, kind := message(ctx, err), kindOf(err)
+	if p.asked != "" && kind == parley.Denied {
+		text = cleanLine(p.asked) + "\n  " + text
+	}
+	if p.hint != "" && kind == parley.Unauthorized {
 		text += "\n  " + cleanLine(p.hint)
 	}
-	if p.more != "" && !p.flags.quiet {
-		text += "\n  more: " + cleanLine(p.more)
+	if p.failed != "" && !p.flags.quiet {
+		text += "\n  more: parley calls show " + cleanLine(p.failed)
 	}
-	fmt.Fprintln(s.Err, "parley: "+text)
-	return exitCode(err)
+	fmt.Fprintln(p.Err, "parley: "+text)
 }
 
 func newRoot(p *program) *cobra.Command {
@@ -72,10 +88,15 @@ the one that --server names.`,
   parley calls list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		// What stands before the verb is the program's own: --data there is the
+		// data directory, also with verbs that have a --data of their own.
+		TraverseChildren: true,
+		Version:          Version(),
 	}
+	root.SetVersionTemplate(thisVersion().String() + "\n")
 	parent(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
+		return flagError(cmd, err)
 	})
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cmd.ValidateFlagGroups(); err != nil {
@@ -86,6 +107,7 @@ the one that --server names.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.flags.server, "server", "", "address of the mesh, such as https://mesh.example.com (or PARLEY_SERVER); default: the socket in --data")
+	flags.StringVar(&p.flags.caFile, "ca-file", "", "PEM file with the certificates of authorities that an https --server is trusted by, beside the system's (or PARLEY_CA_FILE)")
 	flags.StringVar(&p.flags.data, "data", "", "data directory of the mesh on this machine (or PARLEY_DATA); default: "+defaultData)
 	flags.StringVar(&p.flags.keyFile, "key-file", "", "file with the API key to use (or PARLEY_KEY_FILE; PARLEY_KEY is the key itself)")
 	p.flags.output = outputTable
@@ -97,7 +119,20 @@ the one that --server names.`,
 		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
 		versionCommand(p),
 	)
+	root.InitDefaultHelpFlag()
+	root.InitDefaultVersionFlag()
+	mergeFlags(root)
 	return root
+}
+
+// mergeFlags makes each command know the flags it inherits before a command
+// line is read: cobra finds the verb behind flags only where it knows which of
+// them take a value.
+func mergeFlags(cmd *cobra.Command) {
+	cmd.InheritedFlags()
+	for _, child := range cmd.Commands() {
+		mergeFlags(child)
+	}
 }
 
 // defaultData is the data directory as help texts write it.
@@ -137,6 +172,21 @@ func argumentsBetween(least int, names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// flagError words what is wrong with a flag, without the words of the parsers
+// below.
+func flagError(cmd *cobra.Command, err error) error {
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		wants := map[string]string{
+			"int": "a whole number", "int32": "a whole number", "int64": "a whole number",
+			"duration": "a duration such as 30s or 5m", "bool": "true or false",
+		}[e.GetFlag().Value.Type()]
+		if _, own := errors.AsType[usageError](err); !own && wants != "" {
+			return usagef("--%s %q is not %s; see %s --help", e.GetFlag().Name, e.GetValue(), wants, cmd.CommandPath())
+		}
+	}
+	return usagef("%w; see %s --help", err, cmd.CommandPath())
 }
 
 // usageError marks an error of the command line itself.

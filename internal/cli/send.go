@@ -7,9 +7,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,6 +48,7 @@ may be "-" for the input, and may be left out where --data or --file is given.`,
   parley send writer "a poem about the sea" --stream
   parley send billing "check this" --data order.json --file receipt.pdf
   parley send billing "4711" --task 0a1b2c
+  parley --data ./data send echo "hello"
   parley send billing "report" --no-wait --reference case-4711 --output json`,
 		Args: argumentsBetween(1, "AGENT", "TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.send(cmd.Context(), &s, args) },
@@ -58,7 +59,7 @@ may be "-" for the input, and may be left out where --data or --file is given.`,
 	flags.StringVar(&s.task, "task", "", "go on with this task")
 	flags.StringVar(&s.context, "context", "", "stay in this context")
 	flags.StringVar(&s.reference, "reference", "", "your own name for what the call is about; it stands in the call's record")
-	flags.StringArrayVar(&s.data, "data", nil, "JSON file to send as structured data, - for the input (repeatable); a directory is the mesh's data directory, as everywhere")
+	flags.StringArrayVar(&s.data, "data", nil, "JSON file to send as structured data, - for the input (repeatable); the mesh's data directory stands before the verb: parley --data DIR send")
 	flags.StringArrayVar(&s.files, "file", nil, "file to send (repeatable)")
 	flags.DurationVar(&s.timeout, "timeout", 0, "how long to wait in all, such as 30s; 0 for as long as it takes")
 	cmd.MarkFlagsMutuallyExclusive("stream", "no-wait")
@@ -66,7 +67,6 @@ may be "-" for the input, and may be left out where --data or --file is given.`,
 }
 
 func (p *program) send(ctx context.Context, s *sending, args []string) error {
-	s.takeDataDir(p)
 	message, err := p.firstMessage(s, args[1:])
 	if err != nil {
 		return err
@@ -78,8 +78,8 @@ func (p *program) send(ctx context.Context, s *sending, args []string) error {
 	ctx, cancel := within(ctx, s.timeout)
 	defer cancel()
 	err = p.converse(ctx, s, e, message)
-	if id := e.call(); err != nil && id != "" {
-		p.more = "parley calls show " + id
+	if err != nil && kindOf(err) != parley.Unauthorized { // calls of nobody known are not on record
+		p.failed = e.call()
 	}
 	return err
 }
@@ -103,21 +103,8 @@ func (p *program) converse(ctx context.Context, s *sending, e *edge, message a2a
 			return err
 		}
 		message = newMessage(v.task.ID, v.task.ContextID, a2a.TextPart(text))
+		v.nextTurn()
 	}
-}
-
-// takeDataDir moves a directory from --data to the global flag of that name,
-// which send's own hides.
-func (s *sending) takeDataDir(p *program) {
-	var files []string
-	for _, path := range s.data {
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			p.flags.data = path
-			continue
-		}
-		files = append(files, path)
-	}
-	s.data = files
 }
 
 // turn sends one message and shows the answer.
@@ -175,7 +162,12 @@ func (p *program) firstMessage(s *sending, text []string) (a2a.Message, error) {
 			if err != nil {
 				return a2a.Message{}, err
 			}
-			t = string(raw)
+			if t = string(raw); t == "" {
+				return a2a.Message{}, invalidInput("the input is empty: there is nothing to send")
+			}
+		}
+		if t == "" {
+			return a2a.Message{}, usagef("TEXT is empty: say something, or leave it out and give --data or --file")
 		}
 		parts = append(parts, a2a.TextPart(t))
 	}
@@ -212,6 +204,9 @@ func (p *program) dataPart(path string) (a2a.Part, error) {
 		raw, err = readAll(p.In, "the input", maxSentFile)
 	} else {
 		raw, err = readFile(path, maxSentFile)
+	}
+	if errors.Is(err, syscall.EISDIR) {
+		return a2a.Part{}, usagef("--data %s is a directory, and behind send it names a JSON file: the mesh's data directory stands before the verb: parley --data %s send …", path, shellWord(path))
 	}
 	if err != nil {
 		return a2a.Part{}, invalidInput("--data: %w", err)

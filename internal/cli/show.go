@@ -166,6 +166,10 @@ func (v *viewer) chunk(e *a2a.TaskArtifactUpdateEvent) error {
 	return nil
 }
 
+// nextTurn begins the answer to another message: what it says is told also
+// where it says the same as the one before.
+func (v *viewer) nextTurn() { v.state, v.described = "", "" }
+
 // status tells a change of state. What the agent says at a rest is its answer
 // and goes to the output; what it says on the way is a remark; what it says of
 // a failure is in the error that ends the command.
@@ -179,6 +183,9 @@ func (v *viewer) status(s *a2a.TaskStatus) error {
 	case a2a.StateCompleted, a2a.StateInputRequired, a2a.StateAuthRequired:
 		if err := v.say(text); err != nil {
 			return err
+		}
+		if text == "" && s.State != a2a.StateCompleted { // whoever is asked to answer is told so
+			v.remark(stateText(s.State))
 		}
 	case a2a.StateFailed, a2a.StateCanceled, a2a.StateRejected:
 		if err := v.endLine(); err != nil {

@@ -168,3 +168,25 @@ func TestStates(t *testing.T) {
 		t.Errorf("stateText gives %q", got)
 	}
 }
+
+// TestEveryTurnTellsThatTheAgentAsks: also one in which it says nothing, or
+// the same as before.
+func TestEveryTurnTellsThatTheAgentAsks(t *testing.T) {
+	p, out, remarks := testProgram()
+	v := newViewer(p)
+	for _, says := range []string{"how much?", "", "", "how much?", "how much?"} {
+		if err := v.event(status(a2a.StateInputRequired, says)); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.event(status(a2a.StateInputRequired, says)); err != nil { // the snapshot behind a stream
+			t.Fatal(err)
+		}
+		v.nextTurn()
+	}
+	if got := out.String(); got != "how much?\nhow much?\nhow much?\n" {
+		t.Errorf("the output is %q", got)
+	}
+	if got := remarks.String(); got != "input required\ninput required\n" {
+		t.Errorf("the remarks are %q", got)
+	}
+}

@@ -37,15 +37,24 @@ func versionCommand(p *program) *cobra.Command {
 		Use: "version", Short: "Print version, commit and the protocol spoken", Args: arguments(),
 		Example: "  parley version\n  parley version --output json",
 		RunE: func(*cobra.Command, []string) error {
-			info := versionInfo{Version(), commit, runtime.Version(), string(a2a.V10)}
+			info := thisVersion()
 			if p.json() {
 				return p.document(info)
 			}
-			line := "parley " + info.Version
-			if info.Commit != "" {
-				line += " " + info.Commit
-			}
-			return p.print("%s\n", fmt.Sprintf("%s (%s), A2A %s", line, info.Go, info.A2A))
+			return p.print("%s\n", info)
 		},
 	}
+}
+
+func thisVersion() versionInfo {
+	return versionInfo{Version(), commit, runtime.Version(), string(a2a.V10)}
+}
+
+// String is the version in one line.
+func (v versionInfo) String() string {
+	line := "parley " + v.Version
+	if v.Commit != "" {
+		line += " " + v.Commit
+	}
+	return fmt.Sprintf("%s (%s), A2A %s", line, v.Go, v.A2A)
 }

@@ -17,7 +17,7 @@ import (
 const envPrefix = "PARLEY_"
 
 // clientVariables are read by the command line's client verbs and set no key.
-var clientVariables = []string{"PARLEY_SERVER", "PARLEY_KEY", "PARLEY_KEY_FILE", "PARLEY_CONFIG"}
+var clientVariables = []string{"PARLEY_SERVER", "PARLEY_KEY", "PARLEY_KEY_FILE", "PARLEY_CA_FILE", "PARLEY_CONFIG"}
 
 // Source is one of the places a value can come from.
 type Source string

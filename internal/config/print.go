@@ -32,6 +32,30 @@ func (c *Config) WriteEffective(w io.Writer) error {
 	return err
 }
 
+// Setting is one key with its value in force.
+type Setting struct {
+	Key    string   `json:"key"`
+	Value  string   `json:"value"`            // as in the file; empty for lists
+	Values []string `json:"values,omitempty"` // of lists
+	From   string   `json:"from"`             // file and line, variable or flag; default
+}
+
+// Effective lists every key with its value in force and where it was written.
+// Secrets are [redacted].
+func (c *Config) Effective() []Setting {
+	var all []Setting
+	for _, k := range c.keys() {
+		s := Setting{Key: k.path, From: c.Origin(k.path).String()}
+		if l, ok := k.value.(listValue); ok {
+			s.Values = l.elements()
+		} else {
+			s.Value = k.value.text()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
 // yamlText returns a value on one line, quoted where YAML would read it as
 // something else.
 func yamlText(v value) (string, error) {

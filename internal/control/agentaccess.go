@@ -32,7 +32,7 @@ func (a *NewAuth) credential() registry.Credential {
 
 // Suspension is why an agent is taken out of service.
 type Suspension struct {
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" doc:"Why, in one line. Callers of the agent read it as well."`
 }
 
 // agentAccessRoutes are the verbs that say whether and by whom an agent may be

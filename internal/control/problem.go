@@ -40,6 +40,7 @@ type Problem struct {
 	Report *Report `json:"report,omitempty"`
 
 	header http.Header
+	cause  error // what it was made of, for the operator's log; nil for none
 }
 
 // problemOf is err as others may see it; causes stay behind.
@@ -48,7 +49,7 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	kind := parley.KindOf(err)
-	p := &Problem{Code: kind.String(), Detail: parley.PublicMessage(err), header: http.Header{}}
+	p := &Problem{Code: kind.String(), Detail: parley.PublicMessage(err), header: http.Header{}, cause: err}
 	if e, ok := errors.AsType[*parley.Error](err); ok {
 		p.Detail = e.Message
 		if p.Detail == "" {

@@ -157,7 +157,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !caller.Has(parley.RoleOperator) {
 		s.fail(w, r, parley.E("control.authorise", parley.Denied, parley.Subject(caller.Name),
-			fmt.Sprintf("principal %q has no role here: the control API is for admins and operators (parley principal update %s --role operator)", caller.Name, caller.Name), nil))
+			fmt.Sprintf("the key belongs to principal %q, which has no role: calling agents needs none, the control API is for admins and operators. To make it an operator: parley principal update %s --role operator", caller.Name, caller.Name), nil))
 		return
 	}
 	r = r.WithContext(identity.WithCaller(r.Context(), caller))
@@ -255,13 +255,23 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problemOf(err).write(w)
 }
 
-// log tells the operator of failures that are the mesh's own.
+// log tells the operator of failures that are the mesh's own. What whoever
+// asked did wrong is in the answer, and free to whoever debugs.
 func (s *Server) log(ctx context.Context, operation string, err error) {
-	switch parley.KindOf(err) {
+	kind := parley.KindOf(err)
+	if p, ok := errors.AsType[*Problem](err); ok {
+		kind = parley.KindOfCode(p.Code)
+		if p.cause != nil {
+			err = p.cause
+		}
+	}
+	switch kind {
 	case parley.Internal:
 		s.opts.Log.ErrorContext(ctx, "control operation failed", "operation", operation, "err", err)
 	case parley.Unavailable:
 		s.opts.Log.WarnContext(ctx, "control operation not possible", "operation", operation, "err", err)
+	default:
+		s.opts.Log.DebugContext(ctx, "control operation refused", "operation", operation, "kind", kind, "err", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
 )
 
 // operations has every operation with a request that is good enough to come
@@ -238,6 +239,37 @@ func TestInternalCausesStayInside(t *testing.T) {
 	}
 	if !strings.Contains(m.log.String(), "secret cause") {
 		t.Errorf("the operator's log does not have it: %s", m.log)
+	}
+}
+
+// TestOnlyFailuresOfTheMeshAlarmTheOperator: a mistake in what was asked for is
+// no line that a person must look at, whichever part found it.
+func TestOnlyFailuresOfTheMeshAlarmTheOperator(t *testing.T) {
+	m := newMesh(t)
+	m.mu.Lock()
+	m.inspect = func(registry.InspectRequest) (*registry.Inspection, error) {
+		return nil, parley.E("probe.inspect", parley.AgentFailed, "echo", "no agent card was found", nil)
+	}
+	m.mu.Unlock()
+	for _, ask := range [][3]string{
+		{"GET", "/api/v1/calls/xyz", ""}, {"GET", "/api/v1/agents/none", ""}, {"GET", "/api/v1/none", ""},
+		{"POST", "/api/v1/agents", `{"name":"echo","url":"` + home + `"}`}, {"POST", "/api/v1/agents", `{"name":"Not a name","url":""}`},
+	} {
+		if got := m.ask(t, m.admin, ask[0], ask[1], ask[2]); got.status < 400 {
+			t.Errorf("%v: %d %s", ask, got.status, got.body)
+		}
+	}
+	if said := m.log.String(); strings.Contains(said, "level=ERROR") || strings.Contains(said, "level=WARN") {
+		t.Errorf("the log: %s", said)
+	}
+	m.mu.Lock()
+	m.inspect = func(registry.InspectRequest) (*registry.Inspection, error) {
+		return nil, parley.E("store.agent", parley.Internal, "echo", "failed", errors.New("secret cause"))
+	}
+	m.mu.Unlock()
+	m.ask(t, m.admin, "POST", "/api/v1/agents", `{"name":"echo","url":"`+home+`"}`)
+	if said := m.log.String(); strings.Count(said, "level=ERROR") != 1 || !strings.Contains(said, "secret cause") {
+		t.Errorf("the log of a failure of the mesh: %s", said)
 	}
 }
 

@@ -100,13 +100,16 @@ func TestRevokedKeyAndSuspendedAgent(t *testing.T) {
 	if reply, _ := c.Do(t.Context(), a2a.SendMessage, send); reply.Err != nil {
 		t.Fatal(reply.Err)
 	}
-	if _, err := m.Admin.SuspendAgent(t.Context(), "agent", control.Suspension{Reason: "costs too much at " + agent.URL}); err != nil {
+	if _, err := m.Admin.SuspendAgent(t.Context(), "agent", control.Suspension{Reason: "costs too much"}); err != nil {
 		t.Fatal(err)
 	}
 	reply, id := c.Do(t.Context(), a2a.SendMessage, send)
 	wantErr(t, "a suspended agent", reply, a2a.ReasonUnavailable)
 	mustHideInternals(t, m, agent, string(reply.Err.REST()))
-	wantCall(t, m, id, "denied", "unavailable")
+	if !strings.Contains(reply.Err.Message, "agent agent is suspended: costs too much") {
+		t.Errorf("the caller reads %q", reply.Err.Message)
+	}
+	wantCall(t, m, id, "denied", "agent_suspended")
 	if _, err := m.Admin.ResumeAgent(t.Context(), "agent"); err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,11 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 	}
 	// A task outlives the mesh's own stop: the next start goes on watching it.
 	if shape != parley.ShapeStopped || !c.sees.owned {
-		c.ends(parley.Judge(shape).Outcome, string(shape), message)
+		detail := message
+		if what := flaw(err); what != "" && shape == parley.ShapeNonsense {
+			detail += ": " + what
+		}
+		c.ends(parley.Judge(shape).Outcome, string(shape), detail)
 	}
 	g.Log.Warn("agent gave no usable answer", "agent", c.record.Agent, "call", c.record.ID, "kind", shape, "err", err)
 	return &a2a.Reply{Err: a2a.NewError(reason, "%s", message)}

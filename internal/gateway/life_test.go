@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -235,5 +236,33 @@ func TestAgentDies(t *testing.T) {
 			wantCall(t, m, id, tc.outcome, "")
 			mustHideInternals(t, m, agent, string(reply.Err.REST())+string(reply.Raw))
 		})
+	}
+}
+
+// TestRecordNamesTheFlaw: an operator sees which part of an answer was not the
+// protocol; what the agent wrote there is in no record.
+func TestRecordNamesTheFlaw(t *testing.T) {
+	m, agent := start(t, nil, a2a.HTTPJSON)
+	c := m.Caller("agent", a2a.HTTPJSON, m.Key("alice", ""))
+	for answer, want := range map[string]string{
+		`{"task":{"id":"t","contextId":"c","status":{"state":"hunter2"}}}`:                       "/task/status/state is not one of the defined values",
+		`{"task":{"id":"t","contextId":"c","status":{}}}`:                                        "/task/status/state is required",
+		`{"message":{"messageId":7,"role":"ROLE_AGENT","parts":[]}}`:                             "/message/messageId must be a string",
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","metadata":{"hunter2":{"a":1,"a":2}}}}`: "/message/metadata the name is used twice",
+		`<html>hunter2</html>`: "not valid JSON",
+	} {
+		agent.Serve(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/a2a+json")
+			_, _ = io.WriteString(w, answer)
+		})
+		reply, id := c.Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
+		wantErr(t, answer, reply, a2a.ReasonInvalidAgentResponse)
+		got := wantCall(t, m, id, "crash", "nonsense")
+		if !strings.Contains(got.Detail, "the agent's answer is not A2A 1.0: ") || !strings.Contains(got.Detail, want) || strings.Contains(got.Detail, "hunter2") {
+			t.Errorf("%s is recorded as %q, want %q and nothing of the agent's", answer, got.Detail, want)
+		}
+		if strings.Contains(reply.Err.Message, "/") {
+			t.Errorf("the caller reads %q", reply.Err.Message)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
 )
 
 // Causes of an exchange that the mesh itself ended.
@@ -47,8 +48,29 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	if kind == parley.NotFound || kind == parley.Invalid {
 		shape = parley.ShapeInvalid
 	}
-	c.ends(parley.Judge(shape).Outcome, kind.String(), parley.PublicMessage(err))
+	c.ends(parley.Judge(shape).Outcome, reasonOf(kind, err), parley.PublicMessage(err))
 	return &a2a.Reply{Err: e}
+}
+
+// Reasons in the record of calls that could not be taken on just then. They
+// are stable, and set apart from those of callers who may not call.
+const (
+	reasonSuspended = "agent_suspended"
+	reasonUnproven  = "agent_unproven"
+	reasonStore     = "store"
+)
+
+// reasonOf is the reason that the record of a refused call gives.
+func reasonOf(kind parley.Kind, err error) string {
+	switch {
+	case errors.Is(err, registry.ErrSuspended):
+		return reasonSuspended
+	case errors.Is(err, registry.ErrUnproven):
+		return reasonUnproven
+	case fromStore(err) && (kind == parley.Unavailable || kind == parley.Timeout || kind == parley.Internal):
+		return reasonStore
+	}
+	return kind.String()
 }
 
 // fromStore reports whether err is the store's own, whose message tells an

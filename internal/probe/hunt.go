@@ -42,8 +42,9 @@ const (
 func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 	var best sighting
 	var bestURL string
+	var bestPlace place
 	silent := map[string]bool{}
-	answered, closed, refused := false, -1, 0
+	answered, closed, refused := false, -1, 0 // answered: by a place that is no last resort
 	for _, p := range places {
 		origin := p.url.Scheme + "://" + p.url.Host
 		if silent[origin] || p.lastResort && answered || p.old && best.kind >= cardV03 {
@@ -55,7 +56,7 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 		}
 		l.found.Tried = append(l.found.Tried, registry.Attempt{URL: p.url.String(), Result: s.result})
 		silent[origin] = s.silent
-		answered = answered || !s.silent
+		answered = answered || !s.silent && !p.lastResort
 		if s.closed {
 			closed = len(l.found.Tried) - 1
 		}
@@ -63,7 +64,7 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 			refused++
 		}
 		if s.kind > best.kind {
-			best, bestURL = s, p.url.String()
+			best, bestPlace, bestURL = s, p, p.url.String()
 		}
 		if best.kind == cardV10 {
 			break
@@ -76,7 +77,7 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 		l.problem(registry.Refusal, "", "the card at "+bestURL+" is one of A2A 0.3, which the mesh does not speak yet", "serve a 1.0 card, with supportedInterfaces at protocolVersion 1.0")
 		return nil, l.fail(parley.Unsupported, "the agent shows a card of A2A 0.3, which the mesh does not speak yet: it needs one with supportedInterfaces at protocolVersion 1.0")
 	}
-	l.found.CardURL, l.found.ETag = bestURL, best.etag
+	l.found.CardURL, l.found.ETag, l.atHost = bestURL, best.etag, bestPlace.host
 	return best.card, nil
 }
 

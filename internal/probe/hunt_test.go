@@ -34,8 +34,8 @@ func TestWhereACardIsFound(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := newAgent(t)
-			card := cardOf("", rpc(a.URL+"/rpc"))
 			s := newAgent(t)
+			card := cardOf("", rpc(a.URL+"/rpc"), rpc(s.URL+"/rpc"))
 			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != tc.place {
 					http.NotFound(w, r)
@@ -106,6 +106,31 @@ func TestCardsLargerThanTheLimitAreNotTaken(t *testing.T) {
 		_, _, text := look(t, i, registry.InspectRequest{URL: a.URL})
 		if tc.fails != strings.Contains(text, fmt.Sprintf("more than %d bytes", tc.limit)) || tc.fails != (text != "") {
 			t.Errorf("a card of %d bytes within a limit of %d: %q", len(a.card), tc.limit, text)
+		}
+	}
+}
+
+// TestAnotherAgentsCardIsNotTaken: a path that is mistyped must not lead to the
+// agent that the host's own card belongs to.
+func TestAnotherAgentsCardIsNotTaken(t *testing.T) {
+	a := newAgent(t)
+	a.card = cardOf("", rpc(a.URL+"/rpc"))
+	host := strings.TrimPrefix(a.URL, "http://")
+	for _, tc := range []struct {
+		url   string
+		taken bool
+	}{
+		{a.URL, true}, {a.URL + "/", true}, {a.URL + "/.well-known/agent-card.json", true},
+		{a.URL + "/rpc", true}, {a.URL + "/rpc/", true}, {host + "/rpc", true},
+		{a.URL + "/rp", false}, {a.URL + "/rpc2/", false}, {a.URL + "/RPC", false}, {a.URL + "/rpc/below", true}, {host + "/other", false},
+		{a.URL + "/other/.well-known/agent-card.json", false},
+	} {
+		in, kind, text := look(t, loopback(), registry.InspectRequest{URL: tc.url})
+		if tc.taken != (text == "") {
+			t.Errorf("%s: taken %v, want %v (card at %s): %s", tc.url, text == "", tc.taken, in.CardURL, text)
+		}
+		if !tc.taken && (kind != parley.Invalid || in.Use >= 0 || !strings.Contains(text, "give "+a.URL+"/.well-known/agent-card.json to mean that agent")) {
+			t.Errorf("%s: kind %v, use %d: %s", tc.url, kind, in.Use, text)
 		}
 	}
 }

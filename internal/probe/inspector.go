@@ -89,6 +89,7 @@ type look struct {
 	request   registry.InspectRequest
 	transport *netguard.Transport // of this look alone, closed at its end
 	found     *registry.Inspection
+	atHost    bool   // the card was found at the host's own place, while a path was asked for
 	auth      string // the command that stores what the card asks for; empty if it names nothing possible
 }
 
@@ -131,7 +132,33 @@ func (l *look) run(ctx context.Context) error {
 	if err := l.readCard(raw); err != nil {
 		return err
 	}
+	if err := l.checkPlace(); err != nil {
+		return err
+	}
 	return l.probe(ctx)
+}
+
+// checkPlace refuses the host's card where a path was asked for and the card
+// names none above or below it: a mistyped path must not register another
+// agent. A host with one agent, given by the address of its endpoint, passes.
+func (l *look) checkPlace() error {
+	if !l.atHost {
+		return nil
+	}
+	asked := l.request.URL
+	if !strings.Contains(asked, "://") { // a bare host with a path
+		asked = l.found.CardURL[:strings.Index(l.found.CardURL, "://")+3] + asked
+	}
+	for _, i := range l.found.Interfaces {
+		if covers(asked, i.URL, true) || covers(i.URL, asked, false) {
+			l.problem(registry.Note, "", "the card was found at "+l.found.CardURL+", the place of the host's own", "")
+			return nil
+		}
+	}
+	const problem = "no card was found there; the one of the host itself belongs to an agent elsewhere"
+	fix := "check the path, or give " + l.found.CardURL + " to mean that agent"
+	l.problem(registry.Refusal, "url", problem, fix)
+	return l.fail(parley.Invalid, "the card at "+l.found.CardURL+" is another agent's", parley.Field{Path: "url", Problem: problem, Fix: fix})
 }
 
 // checkAddress refuses an address that carries a secret: it is stored and shown.

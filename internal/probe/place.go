@@ -23,6 +23,9 @@ type place struct {
 	// lastResort marks plain http for a bare host: asked only where https did
 	// not answer at all.
 	lastResort bool
+	// host marks the host's own place where a path below it was asked for: the
+	// card there may be another agent's.
+	host bool
 }
 
 // places lists where the card of the agent at address may be, most likely
@@ -59,25 +62,41 @@ func below(u *url.URL, asGiven, lastResort bool) []place {
 		}
 	}
 	var list []place
-	add := func(u *url.URL, old bool) {
+	add := func(u *url.URL, old, host bool) {
 		for _, p := range list {
 			if p.url.String() == u.String() {
 				return
 			}
 		}
-		list = append(list, place{url: u, old: old, lastResort: lastResort})
+		list = append(list, place{url: u, old: old, lastResort: lastResort, host: host})
 	}
 	if asGiven || named {
-		add(u, strings.HasSuffix(u.Path, oldWellKnown))
+		add(u, strings.HasSuffix(u.Path, oldWellKnown), false)
 	}
 	for _, name := range []string{wellKnown, oldWellKnown} {
 		for _, prefix := range []string{base, ""} {
 			if at, err := atPath(url.URL{Scheme: u.Scheme, Host: u.Host}, prefix+name); err == nil { // prefix is a path that was parsed before
-				add(at, name == oldWellKnown)
+				add(at, name == oldWellKnown, prefix != base)
 			}
 		}
 	}
 	return list
+}
+
+// covers tells whether address lies at or below base. Queries do not matter.
+// root says whether a base that is a whole host covers what it holds.
+func covers(base, address string, root bool) bool {
+	b, err := netguard.ParseURL(base)
+	if err != nil {
+		return false
+	}
+	u, err := netguard.ParseURL(address)
+	if err != nil || u.Scheme != b.Scheme || u.Host != b.Host {
+		return false
+	}
+	path := strings.TrimRight(b.EscapedPath(), "/")
+	rest, below := strings.CutPrefix(u.EscapedPath(), path)
+	return below && (rest == "" || rest[0] == '/') && (root || path != "")
 }
 
 // atPath is u with an escaped path. The path is set, not resolved as a reference

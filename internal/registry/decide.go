@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -155,20 +156,38 @@ func approve(old *Agent, now time.Time) (*Agent, []parley.Event, error) {
 	return a, []parley.Event{a.event(EventApproved, now, func(d *EventData) { d.Before = old.CardHash })}, nil
 }
 
-// suspend takes the agent out of service until resume.
+// suspendedUnsaid is the reason of a suspension for which none was given.
+const suspendedUnsaid = "suspended by an operator"
+
+// suspend takes the agent out of service until resume. Callers read the
+// reason, in one line.
 func suspend(old *Agent, reason string, now time.Time) (*Agent, []parley.Event, error) {
 	if len(reason) > maxReasonBytes {
 		return nil, nil, parley.E("registry.suspend", parley.Invalid, parley.Subject(old.Name), fmt.Sprintf("reason is %d bytes long: at most %d are allowed", len(reason), maxReasonBytes), nil)
 	}
 	a := old.clone()
-	if reason == "" {
-		reason = "suspended by an operator"
+	if reason = oneLine(reason); reason == "" {
+		reason = suspendedUnsaid
 	}
 	if old.Status == Suspended && old.Reason == reason {
 		return a, nil, nil
 	}
 	a.Status, a.Reason, a.UpdatedAt = Suspended, reason, now
 	return a, []parley.Event{a.event(EventSuspended, now, nil)}, nil
+}
+
+// oneLine is text without line breaks and other characters that are not seen.
+func oneLine(text string) string {
+	visible := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.IsControl(r):
+			return ' '
+		case unicode.Is(unicode.Cf, r), r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(visible), " ")
 }
 
 // resume takes back a suspension: the agent is what its last probe says.

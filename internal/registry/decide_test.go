@@ -209,6 +209,9 @@ func TestSuspension(t *testing.T) {
 	if err != nil || a.Status != Suspended || a.Reason != "looks odd" || kinds(events) != EventSuspended {
 		t.Fatalf("suspend: %s %q %q %v", a.Status, a.Reason, kinds(events), err)
 	}
+	if odd, _, _ := suspend(registered(proven), " looks\r\n\x1b[2Jodd\u202e ", next); odd.Reason != "looks [2Jodd" {
+		t.Errorf("the reason that callers read is %q", odd.Reason)
+	}
 	if _, events, _ := suspend(a, "looks odd", next); len(events) != 0 {
 		t.Errorf("suspending twice is told twice: %q", kinds(events))
 	}

@@ -23,19 +23,32 @@ type Target struct {
 	Presented  Presented // Credential as it stands in a request
 }
 
+// Why an agent cannot be called, as Ready's error wraps it.
+var (
+	ErrSuspended = errors.New("suspended")
+	ErrUnproven  = errors.New("unproven")
+)
+
 // Ready reports why the agent cannot be called now, as a parley.Unavailable
-// error, or nil. The agent's Reason may name addresses that callers need not
-// know, so it is the error's cause and not part of its message.
+// error that wraps ErrSuspended or ErrUnproven, or nil. The reason of a
+// suspension is in the message: an operator wrote it for callers. The reason
+// why an agent is unproven may name addresses that callers need not know, so
+// it is in the cause only.
 func (t *Target) Ready() error {
-	if t.Agent.Status == Active && t.Interface.URL != "" {
+	a := t.Agent
+	if a.Status == Active && t.Interface.URL != "" {
 		return nil
 	}
-	var cause error
-	if t.Agent.Reason != "" {
-		cause = errors.New(t.Agent.Reason)
+	message, cause := fmt.Sprintf("agent %s is not proven to answer; its operator can see why", a.Name), ErrUnproven
+	switch {
+	case a.Status == Suspended && a.Reason == suspendedUnsaid:
+		message, cause = fmt.Sprintf("agent %s is %s", a.Name, a.Reason), ErrSuspended
+	case a.Status == Suspended:
+		message, cause = fmt.Sprintf("agent %s is suspended: %s", a.Name, a.Reason), ErrSuspended
+	case a.Reason != "":
+		cause = fmt.Errorf("%w: %s", ErrUnproven, a.Reason)
 	}
-	name := t.Agent.Name
-	return parley.E("registry.ready", parley.Unavailable, parley.Subject(name), fmt.Sprintf("agent %s is %s", name, t.Agent.Status), cause)
+	return parley.E("registry.ready", parley.Unavailable, parley.Subject(a.Name), message, cause)
 }
 
 // Directory answers which agent a name means, from memory where it can. It is

@@ -29,6 +29,30 @@ func noSpace(dir string, err error) bool {
 	return unix.Statfs(dir, &st) == nil && st.Bavail == 0
 }
 
+// holderIn reads who a lock file names.
+func holderIn(lock io.Reader) string {
+	pid, _ := io.ReadAll(io.LimitReader(lock, 32)) // without it the answer only says less
+	if text := strings.TrimSpace(string(pid)); text != "" {
+		return "process " + text
+	}
+	return "another process"
+}
+
+// holder tells which process has the data directory; empty for none, or where
+// that cannot be seen. A lock that is free is held for as long as the look
+// takes.
+func holder(dir string) string {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), syscall.EWOULDBLOCK) {
+		return holderIn(f)
+	}
+	return ""
+}
+
 // lockDir takes the data directory for this process. The lock ends with the
 // process, however it ends; the file stays and names its last holder.
 func lockDir(dir string) (*os.File, error) {
@@ -39,14 +63,10 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, parley.E(op, parley.Unavailable, parley.Subject(dir), "the data directory "+dir+" cannot be written: check its permissions, that its file system is not mounted read-only and that its disk has room", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		holder, _ := io.ReadAll(io.LimitReader(f, 32)) // without it the message only says less
+		who := holderIn(f)
 		f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, parley.E(op, parley.Unavailable, parley.Subject(dir), "the data directory "+dir+" cannot be locked: it must be on a local file system", err)
-		}
-		who := "another process"
-		if pid := strings.TrimSpace(string(holder)); pid != "" {
-			who = "process " + pid
 		}
 		return nil, parley.E(op, parley.Conflict, parley.Subject(dir), "the data directory "+dir+" is in use by "+who+": stop that process, or give this one a directory of its own with --data", nil)
 	}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// sickMesh answers what doctor asks of a mesh with one agent, whose store is
+// healthy or not and fails where it writes.
+func sickMesh(t *testing.T, healthy bool) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/api/v1/status":
+			fmt.Fprintf(w, `{"meshId":"m","version":"v","environment":"dev","store":{"kind":"sqlite","healthy":%v,"problem":"the disk is full","freeBytes":40000000}}`, healthy)
+		case r.Method == http.MethodGet:
+			fmt.Fprint(w, `{"items":[{"name":"echo","status":"active"},{"name":"other","status":"active"}]}`)
+		default:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"title":"Service Unavailable","status":503,"code":"unavailable","detail":"the disk of the data directory /data is full: make room there"}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestDoctorBlamesTheDiskNotTheAgent: where the mesh cannot write down what it
+// saw of an agent, that says nothing of the agent.
+func TestDoctorBlamesTheDiskNotTheAgent(t *testing.T) {
+	for _, healthy := range []bool{true, false} {
+		code, out, errs := run(t, []string{"PARLEY_DATA=" + t.TempDir()}, "--server", sickMesh(t, healthy), "doctor")
+		if code != 1 || strings.Contains(out, "echo") || strings.Contains(out, "failed   agent") {
+			t.Errorf("healthy %v: code %d, %s%s", healthy, code, out, errs)
+		}
+		if strings.Count(out, "failed   store") != 1 || !strings.Contains(out, "full") {
+			t.Errorf("healthy %v: the store is not blamed once:\n%s", healthy, out)
+		}
+		if !strings.Contains(out, "38.1 MiB free") || strings.Contains(out, "without it calls are refused") {
+			t.Errorf("healthy %v: the disk:\n%s", healthy, out)
+		}
+	}
+}
