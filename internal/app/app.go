@@ -185,7 +185,7 @@ func (a *App) openStore(ctx context.Context) error {
 	}
 	meter, err := telemetry.NewStore(a.measures.Meter(), func() telemetry.StoreState {
 		stats := db.Stats()
-		return telemetry.StoreState{Queue: stats.Queue, Refused: stats.Refused}
+		return telemetry.StoreState{Queue: stats.Queue, Refused: stats.Refused, Dropped: stats.Dropped}
 	})
 	if err != nil {
 		return err

@@ -78,7 +78,10 @@ type Settlement struct {
 	Record *Record
 	// Insert is set where no Begin was written: reads write one row, at their
 	// end.
-	Insert  bool
+	Insert bool
+	// Refusal is set where the mesh refused the call and nothing of it left:
+	// while the disk does not keep up, such a record may be left out.
+	Refusal bool
 	Task    *Task  // the task's newest state, if one was seen
 	Context string // the context to record as the caller's, if one was seen
 	Events  []parley.Event

@@ -7,6 +7,25 @@ import (
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
+// admit refuses reads while the store does not keep up: they have no Begin that
+// would, and a record that waits in memory must have a bound.
+func (g *Gateway) admit(c *Call) error {
+	if !c.req.Method.ReadOnly() {
+		return nil
+	}
+	if err := g.Journal.CanRecord(); err != nil {
+		return notRecorded(c, err)
+	}
+	c.read = true
+	return nil
+}
+
+// notRecorded refuses a call of which there would be no record. What is wrong
+// with the store is for operators.
+func notRecorded(c *Call, err error) error {
+	return parley.E("gateway.begin", parley.Unavailable, parley.Subject(c.record.ID.String()), "the call could not be recorded, so it was not made; try again later", err)
+}
+
 // begin makes the record of a call with effects durable before anything of it
 // leaves. Reads write one row, at their end.
 func (g *Gateway) begin(ctx context.Context, c *Call) error {
@@ -22,8 +41,8 @@ func (g *Gateway) begin(ctx context.Context, c *Call) error {
 	row := c.record
 	if err := g.Journal.Begin(writeCtx, &row); err != nil {
 		switch parley.KindOf(err) {
-		case parley.Internal, parley.Unavailable, parley.Timeout: // what is wrong with the store is for operators
-			return parley.E("gateway.begin", parley.Unavailable, parley.Subject(c.record.ID.String()), "the call could not be recorded, so it was not made; try again later", err)
+		case parley.Internal, parley.Unavailable, parley.Timeout:
+			return notRecorded(c, err)
 		}
 		return err
 	}

@@ -35,6 +35,9 @@ type Journal interface {
 	// it joins the next batch. A task or context of somebody else is a
 	// parley.Denied error, and nothing is written.
 	Settle(ctx context.Context, s call.Settlement, wait bool) error
+	// CanRecord is nil, or the parley.Unavailable error with which to refuse a
+	// call that has no Begin, because its record might not be kept.
+	CanRecord() error
 	OpenCallsOf(ctx context.Context, agent parley.AgentName) ([]call.Candidate, error)
 	OpenCalls(ctx context.Context) ([]*call.Record, error)
 	Call(ctx context.Context, id parley.CallID) (*call.Record, error)

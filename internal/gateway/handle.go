@@ -27,6 +27,7 @@ type Call struct {
 	target *registry.Target // nil until resolved
 	record call.Record
 	begun  bool // the record is in the store
+	read   bool // without effects and let in: its record is written at its end
 	span   trace.Span
 	traced bool // the caller's own trace is sampled
 
@@ -67,6 +68,9 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 		return g.refuse(c, err)
 	}
 	if err := g.link(ctx, c); err != nil { // inside whose call?
+		return g.refuse(c, err)
+	}
+	if err := g.admit(c); err != nil { // will the record of a read be kept?
 		return g.refuse(c, err)
 	}
 	if own, ok := g.answer(ctx, c); ok { // is it the mesh's own to answer?

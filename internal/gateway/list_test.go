@@ -95,6 +95,37 @@ func TestListTasksWalk(t *testing.T) {
 	}
 }
 
+// TestListTasksFutureStatus: an agent whose clock is wrong does not keep a task
+// in front of all others, and the caller sees what the agent said.
+func TestListTasksFutureStatus(t *testing.T) {
+	m, agent := start(t, nil)
+	c := m.Caller("agent", a2a.JSONRPC, m.Key("alice", ""))
+	future := &a2a.Timestamp{Time: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
+	wrong := task("t-wrong", "c", a2a.StateWorking)
+	wrong.Status.Timestamp = future
+	agent.Answer(answersTask(wrong))
+	mustSend(t, c, parleytest.Message(fresh("m"), "x"))
+	late := task("t-late", "c", a2a.StateCompleted)
+	late.Status.Timestamp = &a2a.Timestamp{Time: time.Now()}
+	agent.Answer(answersTask(late))
+	mustSend(t, c, parleytest.Message(fresh("m"), "x"))
+	agent.Answer(answersTask(wrong)) // asked for again by every list
+	for range 2 {
+		page, err := c.ListTasks(t.Context(), a2a.ListTasksRequest{})
+		if err != nil || len(page.Tasks) != 2 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		if page.Tasks[0].ID != "t-late" || page.Tasks[1].ID != "t-wrong" {
+			t.Errorf("the list begins with %s", page.Tasks[0].ID)
+		}
+		for _, one := range page.Tasks {
+			if one.ID == "t-wrong" && !one.Status.Timestamp.Equal(future.Time) {
+				t.Errorf("the caller sees the time %v, want what the agent said", one.Status.Timestamp)
+			}
+		}
+	}
+}
+
 // TestListTasksShowsAsMuchAsAsked: artifacts and history.
 func TestListTasksShowsAsMuchAsAsked(t *testing.T) {
 	m, agent := start(t, nil)

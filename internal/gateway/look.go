@@ -84,11 +84,7 @@ func (g *Gateway) peek(ctx context.Context, key call.TaskKey) (*call.Task, error
 	}
 	fresh := *known
 	fresh.State, fresh.Final, fresh.UpdatedAt = string(f.State), f.State.Terminal(), g.Now()
-	if at := f.StatusTime.Time; !at.IsZero() {
-		fresh.StatusAt = at
-	} else if fresh.State != known.State {
-		fresh.StatusAt = fresh.UpdatedAt
-	}
+	fresh.StatusAt = statusAt(f, fresh.UpdatedAt, known.State, known.StatusAt)
 	fresh.Snapshot = g.taskObject(reply.Result)
 	if err := g.Journal.Settle(ctx, call.Settlement{Task: &fresh}, true); err != nil {
 		return nil, err

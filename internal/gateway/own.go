@@ -217,13 +217,32 @@ func (c *Call) note(f *a2a.Facts, now time.Time) (contradiction bool) {
 		c.sees.snapshot, c.sees.changed = nil, true
 		return false
 	}
+	c.sees.statusAt = statusAt(f, now, c.sees.state, c.sees.statusAt)
 	c.sees.state, c.sees.changed = string(f.State), true
 	c.record.TaskState = c.sees.state
-	c.sees.statusAt = now
-	if at := f.StatusTime.Time; !at.IsZero() {
-		c.sees.statusAt = at
-	}
 	return false
+}
+
+// clockSkew is how far an agent's clock may be ahead of the mesh's.
+const clockSkew = time.Minute
+
+// statusAt is when the status that f shows came about, as the index has it,
+// where the status seen before it was known, of the time at: what the agent
+// says, but never before what was seen before, and never in the mesh's future,
+// where it would lead every list for ever. An agent that says nothing usable
+// is taken at the mesh's own clock, once for each state.
+func statusAt(f *a2a.Facts, now time.Time, known string, at time.Time) time.Time {
+	says := f.StatusTime.Time
+	if says.IsZero() || says.After(now.Add(clockSkew)) {
+		if known == string(f.State) && !at.IsZero() {
+			return at
+		}
+		says = now
+	}
+	if says.Before(at) {
+		return at
+	}
+	return says
 }
 
 // indexed is the index entry for what was seen, nil if no task was.

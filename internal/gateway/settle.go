@@ -68,7 +68,7 @@ func (g *Gateway) write(ctx context.Context, c *Call, wait bool) error {
 		c.record.Ended, c.record.Total = now, now.Sub(c.arrived)
 	}
 	row := c.record
-	s := call.Settlement{Record: &row, Insert: !c.begun}
+	s := call.Settlement{Record: &row, Insert: !c.begun, Refusal: !c.begun && !c.read}
 	if c.sees.changed {
 		s.Task, s.Context = c.indexed(now), c.sees.context
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -109,6 +110,8 @@ func (b *begin) write(tx *tx) error {
 func (b *begin) ended(err error) {
 	switch {
 	case err != nil && b.waited:
+	case errors.Is(err, errGivenUp):
+		b.db.live.drop(b.record.ID)
 	case err != nil:
 		b.db.live.drop(b.record.ID)
 		b.db.stats.refused()
@@ -128,7 +131,7 @@ func (b *begin) ended(err error) {
 // parley.Conflict where the id is taken.
 func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 	const op parley.Op = "store.begin"
-	b := &begin{db: db, record: *r, waited: db.opt.Durability == Strict || db.w.trouble() != nil}
+	b := &begin{db: db, record: *r, waited: db.opt.Durability == Strict || db.w.trouble() != nil || db.w.behind(op) != nil}
 	if !b.waited {
 		// The call is open from here on: what it causes may arrive before the
 		// commit.
@@ -165,6 +168,9 @@ type settlement struct {
 // Reads of this store see a settlement as soon as Settle was called. A call
 // that has no row, because its Begin failed, gets one. A call that has ended
 // stays as it is: parley.Conflict.
+//
+// A settlement of a refused call, which nobody waits for, is left out where too
+// many wait already; that is counted (Stats.Dropped), and no error.
 //
 // A settlement without a record is what the mesh itself learnt of a task; it is
 // always waited for.
@@ -203,12 +209,19 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	if !db.live.take(&k.Settlement) {
 		return foreign(s)
 	}
-	if !wait {
-		if err := db.w.later(k); err != nil {
-			db.live.settled(&k.Settlement, err)
-			return err
+	switch {
+	case !wait && s.Refusal:
+		taken, err := db.w.laterOrNever(k)
+		if !taken {
+			db.live.settled(&k.Settlement, errNotTaken)
 		}
-		return nil
+		return err
+	case !wait:
+		err := db.w.later(k)
+		if err != nil {
+			db.live.settled(&k.Settlement, err)
+		}
+		return err
 	}
 	if err := db.w.do(ctx, k); err != nil {
 		return db.fault(op, subject, err)
@@ -216,6 +229,14 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	s.Record.Seq, s.Record.EndSeq = k.record.Seq, k.record.EndSeq
 	return nil
 }
+
+// errNotTaken is how a settlement ends that the writer did not take.
+var errNotTaken = errors.New("not taken")
+
+// CanRecord tells whether the record of one more call would be kept of which
+// nothing is written before its end: a read. It is nil, or a parley.Unavailable
+// error, while too many records wait for the disk.
+func (db *DB) CanRecord() error { return db.w.behind("store.can_record") }
 
 func foreign(s call.Settlement) error {
 	return foreignTo(parley.Subject(s.Record.ID.String()))
@@ -358,7 +379,7 @@ func (k *settlement) ended(err error) {
 		}
 		return
 	}
-	if k.waited {
+	if k.waited || errors.Is(err, errGivenUp) {
 		return
 	}
 	k.db.opt.Log.Error("a settlement was refused", "call", k.Record.ID, "agent", k.Record.Agent, "err", err)

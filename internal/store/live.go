@@ -124,7 +124,9 @@ func (l *live) take(s *call.Settlement) bool {
 		}
 	}
 	if s.Task != nil {
-		claim(l.tasks, s.Task.Key(), s.Task.Principal).task = s.Task
+		if h := claim(l.tasks, s.Task.Key(), s.Task.Principal); h.task == nil || replaces(h.task, s.Task) {
+			h.task = s.Task
+		}
 	}
 	if s.Context != "" {
 		claim(l.contexts, contextOf(s), s.Record.Caller)

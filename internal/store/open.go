@@ -78,7 +78,11 @@ type Options struct {
 	Notify    func(seq int64)
 	ReadConns int // reads at once; zero: 4
 	BatchMax  int // operations in one transaction; zero: 256
-	QueueMax  int // operations that may wait for a commit; zero: 16384
+	QueueMax  int // operations that callers may wait for; zero: 16384
+	// BacklogMax is how many operations may wait for a commit that nobody waits
+	// for, before refusals go without a record and reads are not let in; zero:
+	// 16384.
+	BacklogMax int
 }
 
 func (o *Options) check() error {
@@ -109,6 +113,7 @@ func (o *Options) check() error {
 	defaults(&o.ReadConns, defaultReadConns)
 	defaults(&o.BatchMax, defaultBatchMax)
 	defaults(&o.QueueMax, defaultQueueMax)
+	defaults(&o.BacklogMax, defaultBacklogMax)
 	return nil
 }
 

@@ -27,11 +27,13 @@ type Stats struct {
 	CommitTime time.Duration // all transactions together
 	Failures   int64         // attempts that failed because of the disk
 	Refused    int64         // operations nobody waited for that were refused
+	Dropped    int64         // records of refused calls that were left out
 }
 
 type stats struct {
-	commits, operations, nanos, failures, refusals atomic.Int64
-	meter                                          atomic.Pointer[Meter]
+	commits, operations, nanos, failures, refusals, dropped atomic.Int64
+
+	meter atomic.Pointer[Meter]
 }
 
 func (s *stats) committed(operations int, took time.Duration) {
@@ -66,6 +68,6 @@ func (db *DB) Stats() Stats {
 		Queue: db.w.depth(), Open: db.live.count(),
 		Commits: db.stats.commits.Load(), Operations: db.stats.operations.Load(),
 		CommitTime: time.Duration(db.stats.nanos.Load()),
-		Failures:   db.stats.failures.Load(), Refused: db.stats.refusals.Load(),
+		Failures:   db.stats.failures.Load(), Refused: db.stats.refusals.Load(), Dropped: db.stats.dropped.Load(),
 	}
 }

@@ -21,19 +21,35 @@ const pageMax = 500
 // is written once per that time and not at every call.
 const contextUse = 24 * time.Hour
 
-// A final task stays final: a late frame that tells of an earlier state
-// changes nothing. A newer state without a snapshot drops the old snapshot,
-// which tells of an older one.
+// A final task keeps its first final state, and when that came about; it may
+// still be seen whole in that state. What is not final and older than what is
+// known is late and changes nothing. A newer state without a snapshot drops the
+// old snapshot, which tells of an older one. See replaces for the same rule.
 const upsertTask = `INSERT INTO tasks (
 	agent, instance, id, principal, owner, context_id, state, status_at, final, call, updated_at, snapshot)
 	VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
 	ON CONFLICT (agent, instance, id) DO UPDATE SET
 		owner = excluded.owner,
 		context_id = iif(excluded.context_id = '', tasks.context_id, excluded.context_id),
-		state = excluded.state, status_at = excluded.status_at, final = excluded.final,
+		state = excluded.state, status_at = iif(tasks.final, tasks.status_at, excluded.status_at), final = excluded.final,
 		call = coalesce(tasks.call, excluded.call), updated_at = excluded.updated_at,
 		snapshot = excluded.snapshot
-	WHERE tasks.principal = excluded.principal AND tasks.final <= excluded.final`
+	WHERE tasks.principal = excluded.principal AND CASE
+		WHEN tasks.final THEN excluded.final AND excluded.state = tasks.state AND excluded.snapshot IS NOT NULL
+		WHEN excluded.final THEN 1
+		ELSE excluded.status_at >= tasks.status_at END`
+
+// replaces reports whether a task's state that was handed over will take the
+// place of the one that is known.
+func replaces(known, fresh *call.Task) bool {
+	switch {
+	case known.Final:
+		return fresh.Final && fresh.State == known.State && fresh.Snapshot != nil
+	case fresh.Final:
+		return true
+	}
+	return !fresh.StatusAt.Before(known.StatusAt)
+}
 
 // saveTask writes a task's newest state; ok is false where it belongs to
 // another principal.
@@ -134,7 +150,7 @@ func (db *DB) Task(ctx context.Context, key call.TaskKey) (*call.Task, error) {
 
 // ahead is a task as it will be once the disk works again.
 func ahead(pending, stored *call.Task) *call.Task {
-	if stored != nil && (stored.Principal != pending.Principal || stored.Final && !pending.Final) {
+	if stored != nil && (stored.Principal != pending.Principal || !replaces(stored, pending)) {
 		return stored
 	}
 	t := *pending

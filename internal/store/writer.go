@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,8 +13,8 @@ import (
 )
 
 // work is one operation of the writer. write makes its statements; ended is
-// called by the writer, once, when the outcome is certain and before anybody
-// is told: err is nil if it is committed.
+// called once, when the outcome is certain and before anybody is told: err is
+// nil if it is committed. Work that later does not take is not ended.
 type work interface {
 	write(tx *tx) error
 	ended(err error)
@@ -27,8 +29,46 @@ func (s statements) ended(error)        {}
 // job is a work in the queue.
 type job struct {
 	work
-	done chan error // nil where nobody waits
-	err  error
+	done  chan error // nil where nobody waits
+	err   error
+	place uint64 // in order of arrival
+	next  *job   // in its line
+}
+
+// line is jobs in order of arrival.
+type line struct {
+	first, last *job
+	n           int
+}
+
+func (l *line) push(j *job) {
+	if l.n == 0 {
+		l.first = j
+	} else {
+		l.last.next = j
+	}
+	l.last = j
+	l.n++
+}
+
+// unshift puts a job back that was the first.
+func (l *line) unshift(j *job) {
+	if l.n == 0 {
+		l.last = j
+	}
+	j.next = l.first
+	l.first = j
+	l.n++
+}
+
+// pop takes the first job; there must be one.
+func (l *line) pop() *job {
+	j := l.first
+	l.first, j.next = j.next, nil
+	if l.n--; l.n == 0 {
+		l.last = nil
+	}
+	return j
 }
 
 // tx is the transaction of one batch, as one operation sees it.
@@ -55,10 +95,18 @@ func (t *tx) next() int64 {
 const (
 	// defaultBatchMax is how many operations one transaction holds.
 	defaultBatchMax = 256
-	// defaultQueueMax is how many operations may wait for their commit. Above
-	// it new ones are refused; what nobody waits for is always taken, and is
-	// bounded by the calls that were let in.
+	// defaultQueueMax is how many operations may wait for their commit that
+	// somebody waits for. Above it new ones are refused.
 	defaultQueueMax = 16384
+	// defaultBacklogMax is how many operations may wait for their commit that
+	// nobody waits for; a record takes about 2 KiB. Above it the records of
+	// refused calls are left out, and reads and calls of durability relaxed are
+	// not let in. What is left of calls that were let in is always taken, and
+	// so bounded by them.
+	defaultBacklogMax = 16384
+	// tellDroppedEvery is how often the log tells at most how many records were
+	// left out, while the disk works.
+	tellDroppedEvery = time.Minute
 	// lazyDelay is how long an operation that nobody waits for stays in the
 	// queue so that it can join a commit somebody waits for. A crash loses
 	// what is younger.
@@ -87,8 +135,11 @@ type writer struct {
 	done chan struct{} // closed when the writer has ended
 
 	mu        sync.Mutex
-	queue     []*job
-	waited    int         // jobs of the queue that somebody waits for
+	waited    line   // jobs that somebody waits for
+	unwaited  line   // the others; the two lines are one queue, by place
+	places    uint64 // given so far
+	dropped   int64  // records left out that the log has not told of
+	toldAt    time.Time
 	lazy      *time.Timer // wakes the writer for jobs nobody waits for
 	armed     bool
 	failing   *parley.Error // the last failure of the disk; nil while all is well
@@ -126,6 +177,7 @@ func (w *writer) kick() {
 func (w *writer) do(ctx context.Context, k work) error {
 	j := &job{work: k, done: make(chan error, 1)}
 	if err := w.add(j); err != nil {
+		k.ended(err)
 		return err
 	}
 	select {
@@ -136,38 +188,90 @@ func (w *writer) do(ctx context.Context, k work) error {
 	}
 }
 
-// later hands over work that nobody waits for.
-func (w *writer) later(k work) error { return w.add(&job{work: k}) }
+// later hands over work that nobody waits for. It is always taken until the
+// mesh stops.
+func (w *writer) later(k work) error {
+	const op parley.Op = "store.write"
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.addLazy(op, &job{work: k})
+}
 
+// laterOrNever is later for work that may be left out: it is not taken where
+// too much waits already, and counted.
+func (w *writer) laterOrNever(k work) (taken bool, err error) {
+	const op parley.Op = "store.write"
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closing && w.unwaited.n >= w.db.opt.BacklogMax {
+		w.dropped++
+		w.db.stats.dropped.Add(1)
+		return false, nil
+	}
+	err = w.addLazy(op, &job{work: k})
+	return err == nil, err
+}
+
+// addLazy queues a job that nobody waits for. The caller holds mu.
+func (w *writer) addLazy(op parley.Op, j *job) error {
+	if w.closing {
+		return stopping(op)
+	}
+	w.enqueue(&w.unwaited, j)
+	if w.unwaited.n >= lazyMax && w.failing == nil {
+		w.kick()
+	} else if !w.armed {
+		w.armed = true
+		w.lazy.Reset(lazyDelay)
+	}
+	return nil
+}
+
+func stopping(op parley.Op) error {
+	return parley.E(op, parley.Unavailable, "", "the mesh is stopping", nil)
+}
+
+// add queues a job that somebody waits for.
 func (w *writer) add(j *job) error {
 	const op parley.Op = "store.write"
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closing {
-		return parley.E(op, parley.Unavailable, "", "the mesh is stopping", nil)
-	}
-	if j.done == nil {
-		w.queue = append(w.queue, j)
-		if len(w.queue)-w.waited >= lazyMax && w.failing == nil {
-			w.kick()
-		} else if !w.armed {
-			w.armed = true
-			w.lazy.Reset(lazyDelay)
-		}
-		return nil
-	}
-	if w.failing != nil && time.Now().Before(w.retryAt) {
+	switch {
+	case w.closing:
+		return stopping(op)
+	case w.failing != nil && time.Now().Before(w.retryAt):
 		return w.failing
-	}
-	if w.waited >= w.db.opt.QueueMax {
+	case w.waited.n >= w.db.opt.QueueMax:
 		return parley.E(op, parley.Exhausted, "", "too many writes wait for the disk: try again later", nil)
 	}
-	w.queue = append(w.queue, j)
-	w.waited++
-	if w.waited == 1 {
+	w.enqueue(&w.waited, j)
+	if w.waited.n == 1 {
 		w.kick()
 	}
 	return nil
+}
+
+// enqueue gives a job its place. The caller holds mu.
+func (w *writer) enqueue(l *line, j *job) {
+	w.places++
+	j.place = w.places
+	l.push(j)
+}
+
+// behind tells why nothing more may be let in whose record nobody would wait
+// for: too many such wait already. Nil while there is room.
+func (w *writer) behind(op parley.Op) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closing:
+		return stopping(op)
+	case w.unwaited.n < w.db.opt.BacklogMax:
+		return nil
+	case w.failing != nil:
+		return w.failing
+	}
+	return parley.E(op, parley.Unavailable, "", "too many records wait for the disk: try again later", nil)
 }
 
 // run writes until close was called and the queue is empty. On a disk that
@@ -180,6 +284,7 @@ func (w *writer) run() {
 			batch, closing := w.take()
 			if len(batch) == 0 {
 				if closing {
+					w.tellDropped(true)
 					return
 				}
 				break
@@ -208,21 +313,19 @@ func (w *writer) gather() {
 func (w *writer) take() (batch []*job, closing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := min(len(w.queue), w.db.opt.BatchMax)
+	n := min(w.waited.n+w.unwaited.n, w.db.opt.BatchMax)
 	w.writing = n > 0
-	batch = append(batch, w.queue[:n]...)
-	w.lastBatch = n
-	for _, j := range batch {
-		if j.done != nil {
-			w.waited--
+	batch = make([]*job, 0, n)
+	for range n {
+		l := &w.waited
+		if l.n == 0 || w.unwaited.n > 0 && w.unwaited.first.place < l.first.place {
+			l = &w.unwaited
 		}
+		batch = append(batch, l.pop())
 	}
-	if n == len(w.queue) {
-		clear(w.queue)
-		w.queue = w.queue[:0]
+	w.lastBatch = n
+	if w.waited.n+w.unwaited.n == 0 {
 		w.armed = false
-	} else {
-		w.queue = append([]*job(nil), w.queue[n:]...)
 	}
 	return batch, w.closing
 }
@@ -239,8 +342,8 @@ func (w *writer) resting() bool {
 	if w.failing != nil {
 		return true
 	}
-	rest := w.waited == 0 && len(w.queue) < lazyMax
-	if rest && len(w.queue) > 0 && !w.armed {
+	rest := w.waited.n == 0 && w.unwaited.n < lazyMax
+	if rest && w.unwaited.n > 0 && !w.armed {
 		w.armed = true
 		w.lazy.Reset(lazyDelay)
 	}
@@ -373,15 +476,20 @@ func (w *writer) fail(batch []*job, cause error) {
 	w.failing = err
 	w.backoff = min(max(2*w.backoff, retryMin), retryMax)
 	w.retryAt = time.Now().Add(w.backoff)
-	var told, kept []*job
-	for _, j := range append(batch, w.queue...) {
-		if j.done != nil {
-			told = append(told, j)
-		} else {
-			kept = append(kept, j)
+	var told []*job
+	for _, j := range slices.Backward(batch) {
+		if j.done == nil {
+			w.unwaited.unshift(j)
 		}
 	}
-	w.queue, w.waited = kept, 0
+	for _, j := range batch {
+		if j.done != nil {
+			told = append(told, j)
+		}
+	}
+	for w.waited.n > 0 {
+		told = append(told, w.waited.pop())
+	}
 	w.armed = true
 	w.lazy.Reset(w.backoff)
 	w.mu.Unlock()
@@ -405,21 +513,57 @@ func (w *writer) recovered() {
 	if was != nil {
 		w.log.Info("the store writes again")
 	}
+	w.tellDropped(was != nil)
 }
+
+// tellDropped logs how many records were left out since it last did; not more
+// often than tellDroppedEvery, unless it has to be now.
+func (w *writer) tellDropped(now bool) {
+	w.mu.Lock()
+	n := w.dropped
+	if n == 0 || !now && time.Since(w.toldAt) < tellDroppedEvery {
+		w.mu.Unlock()
+		return
+	}
+	w.dropped, w.toldAt = 0, time.Now()
+	w.mu.Unlock()
+	w.log.Warn("records of refused calls were left out because too many waited for the disk", "count", n, "limit", w.db.opt.BacklogMax)
+}
+
+// errGivenUp is inside the error of work that was lost at the stop. It is told
+// of once for all, and not by each.
+var errGivenUp = errors.New("given up at the stop")
 
 // giveUp drops what nobody waits for, loudly: the disk fails and the mesh
 // stops.
 func (w *writer) giveUp() {
 	w.mu.Lock()
-	queue, err := w.queue, w.failing
-	w.queue = nil
+	lost, cause := w.unwaited, w.failing
+	w.unwaited = line{}
 	w.mu.Unlock()
-	for _, j := range queue {
-		j.ended(err)
+	err := parley.E("store.write", parley.Unavailable, "", cause.Message, errGivenUp)
+	attrs := []any{"count", lost.n}
+	if lost.n > 0 {
+		attrs = append(attrs, ofCall("first", lost.first), ofCall("last", lost.last))
 	}
-	if len(queue) > 0 {
-		w.log.Error("writes were lost because the disk failed until the end", "count", len(queue), "err", err)
+	for lost.n > 0 {
+		lost.pop().ended(err)
 	}
+	if len(attrs) > 2 {
+		w.log.Error("writes were lost because the disk failed until the end", append(attrs, "err", cause)...)
+	}
+	w.tellDropped(true)
+}
+
+// ofCall names the call that a job is about.
+func ofCall(key string, j *job) slog.Attr {
+	switch k := j.work.(type) {
+	case *settlement:
+		return slog.String(key, k.record.ID.String())
+	case *begin:
+		return slog.String(key, k.record.ID.String())
+	}
+	return slog.Attr{}
 }
 
 // close refuses new work and waits until the rest is written.
@@ -440,14 +584,14 @@ func (w *writer) close(ctx context.Context) error {
 func (w *writer) idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.queue) == 0 && !w.writing
+	return w.waited.n+w.unwaited.n == 0 && !w.writing
 }
 
 // depth is how many operations wait.
 func (w *writer) depth() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.queue)
+	return w.waited.n + w.unwaited.n
 }
 
 // trouble is the failure that lasts, or nil.

@@ -60,6 +60,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"TaskOwnership", testTaskOwnership},
 		{"OwnershipRace", testOwnershipRace},
 		{"FinalTaskStays", testFinalTaskStays},
+		{"FirstFinalStateStays", testFirstFinalStateStays},
+		{"OlderStateIsLate", testOlderStateIsLate},
 		{"TaskSeenByTheMesh", testTaskSeenByTheMesh},
 		{"TaskPages", testTaskPages},
 		{"EventOrder", testEventOrder},

@@ -166,6 +166,63 @@ func testFinalTaskStays(t *testing.T, s Store) {
 	}
 }
 
+// The first final state stays, whatever an agent says later; the task may still
+// be seen whole in it.
+func testFirstFinalStateStays(t *testing.T, s Store) {
+	ctx := t.Context()
+	r := newRecord(1)
+	first := newTask(r, "t", at(5))
+	first.State, first.Final, first.Snapshot = "TASK_STATE_COMPLETED", true, nil
+	must(t, s.Settle(ctx, call.Settlement{Record: r, Insert: true, Task: first}, true))
+	is := func(what string, want *call.Task) {
+		t.Helper()
+		got, err := s.Task(ctx, first.Key())
+		must(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	other := *first
+	other.State, other.StatusAt, other.UpdatedAt, other.Snapshot = "TASK_STATE_FAILED", at(9), at(9), []byte("{}")
+	must(t, s.Settle(ctx, call.Settlement{Task: &other}, true))
+	is("after another final state", first)
+	whole := *first
+	whole.StatusAt, whole.UpdatedAt, whole.Snapshot = at(7), at(10), []byte(`{"id":"t"}`)
+	must(t, s.Settle(ctx, call.Settlement{Task: &whole}, true))
+	want := whole
+	want.StatusAt = first.StatusAt
+	is("seen whole in its final state", &want)
+	must(t, s.Settle(ctx, call.Settlement{Task: first}, true))
+	is("seen again without its content", &want)
+}
+
+// What is older than what is known changes nothing, unless it is final.
+func testOlderStateIsLate(t *testing.T, s Store) {
+	ctx := t.Context()
+	r := newRecord(1)
+	asks := newTask(r, "t", at(5))
+	asks.State = "TASK_STATE_INPUT_REQUIRED"
+	must(t, s.Settle(ctx, call.Settlement{Record: r, Insert: true, Task: asks}, true))
+	must(t, s.Settle(ctx, call.Settlement{Task: newTask(r, "t", at(4))}, true))
+	got, err := s.Task(ctx, asks.Key())
+	must(t, err)
+	if diff := cmp.Diff(asks, got); diff != "" {
+		t.Errorf("after a late frame (-want +got):\n%s", diff)
+	}
+	same := newTask(r, "t", at(5)) // of one time: what comes later counts
+	must(t, s.Settle(ctx, call.Settlement{Task: same}, true))
+	over := newTask(r, "t", at(3))
+	over.State, over.Final = "TASK_STATE_CANCELED", true
+	for _, want := range []*call.Task{same, over} {
+		must(t, s.Settle(ctx, call.Settlement{Task: want}, true))
+		got, err := s.Task(ctx, want.Key())
+		must(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
 // What the mesh learns of a task by its own asking needs no call.
 func testTaskSeenByTheMesh(t *testing.T, s Store) {
 	ctx := t.Context()

@@ -49,5 +49,6 @@ const (
 	MetricQueue         = "parley.store.queue"     // gauge, operations waiting
 	MetricStoreFailures = "parley.store.failures"  // counter
 	MetricSettleRefused = "parley.store.refused"   // counter
+	MetricDropped       = "parley.store.dropped"   // counter
 	MetricWatchedTasks  = "parley.tasks.watched"   // gauge
 )

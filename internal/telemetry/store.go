@@ -12,6 +12,7 @@ import (
 type StoreState struct {
 	Queue   int   // operations that wait for a commit
 	Refused int64 // settlements that nobody waited for and that were refused
+	Dropped int64 // records of refused calls that were left out
 }
 
 // Store measures the store's writer.
@@ -45,12 +46,17 @@ func NewStore(m metric.Meter, state func() StoreState) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricSettleRefused, err)
 	}
+	dropped, err := m.Int64ObservableCounter(MetricDropped, metric.WithDescription("Records of refused calls that were left out because too many waited for the disk."))
+	if err != nil {
+		return nil, fmt.Errorf("instrument %s: %w", MetricDropped, err)
+	}
 	_, err = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		now := state()
 		o.ObserveInt64(queue, int64(now.Queue))
 		o.ObserveInt64(refused, now.Refused)
+		o.ObserveInt64(dropped, now.Dropped)
 		return nil
-	}, queue, refused)
+	}, queue, refused, dropped)
 	return s, err
 }
 
