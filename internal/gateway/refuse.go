@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -42,7 +43,11 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	case parley.NotFound:
 		e.Reason, e.RPCCode, e.HTTP, e.Status = ReasonAgentUnknown, -32601, http.StatusNotFound, "NOT_FOUND"
 	case parley.Internal, parley.Unavailable:
-		g.Log.Error("call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
+		level := slog.LevelError
+		if storeFails(err) { // which the store has logged, once
+			level = slog.LevelDebug
+		}
+		g.Log.Log(c.http.Context(), level, "call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
 	}
 	shape := parley.ShapeRefused
 	if kind == parley.NotFound || kind == parley.Invalid {
@@ -78,6 +83,17 @@ func reasonOf(kind parley.Kind, err error) string {
 func fromStore(err error) bool {
 	e, ok := errors.AsType[*parley.Error](err)
 	return ok && strings.HasPrefix(string(e.Op), "store.")
+}
+
+// storeFails reports whether a call was refused because the store's disk fails
+// or does not keep up.
+func storeFails(err error) bool {
+	for e, ok := errors.AsType[*parley.Error](err); ok; e, ok = errors.AsType[*parley.Error](e.Err) {
+		if e.Kind == parley.Unavailable && fromStore(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // protocolError is a failure of the mesh as the protocol says it.
