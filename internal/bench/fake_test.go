@@ -12,10 +12,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
 )
 
 // The test binary plays two programs besides itself: the benchmark's own
@@ -114,7 +118,19 @@ func fakeServe(ctx context.Context, data, ready string) error {
 	})
 	ops := http.NewServeMux()
 	ops.HandleFunc("/debug/pprof/profile", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "profile of %s s", r.FormValue("seconds"))
+		seconds, err := strconv.Atoi(r.FormValue("seconds"))
+		if err != nil {
+			http.Error(w, "no seconds", http.StatusBadRequest)
+			return
+		}
+		sample := &profile.Profile{
+			SampleType:    []*profile.ValueType{{Type: "cpu", Unit: "nanoseconds"}},
+			DurationNanos: int64(seconds) * int64(time.Second),
+			Mapping:       []*profile.Mapping{{ID: 1, File: "/opt/bin/parley"}},
+		}
+		if err := sample.Write(w); err != nil {
+			panic(err)
+		}
 	})
 	var addresses started
 	reader, writer := io.Pipe()
@@ -191,8 +207,12 @@ func TestProfile(t *testing.T) {
 	if err := Profile(t.Context(), opts, &out); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := out.String(), "profile of 1 s"; got != want {
-		t.Errorf("profile is %q, want %q", got, want)
+	got, err := profile.Parse(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.DurationNanos != int64(time.Second) || got.Mapping[0].File != "parley" {
+		t.Errorf("a profile of %d ns of %q, want one second and no path", got.DurationNanos, got.Mapping[0].File)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	pprof "github.com/google/pprof/profile"
+	"github.com/google/pprof/profile"
 )
 
 // Options say what a run measures. The zero value is the full run.
@@ -121,7 +121,7 @@ func Profile(ctx context.Context, opts Options, out io.Writer) (err error) {
 // portable writes a profile without the path of the binary it was taken from,
 // so that it can guide builds on other machines.
 func portable(raw io.Reader, out io.Writer) error {
-	p, err := pprof.Parse(raw)
+	p, err := profile.Parse(raw)
 	if err != nil {
 		return fmt.Errorf("read the profile: %w", err)
 	}

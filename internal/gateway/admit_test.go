@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,5 +61,39 @@ func TestReadsNeedRoomForTheirRecord(t *testing.T) {
 				t.Errorf("settled as a refusal: %t, %v, want %t", journal.last.Refusal, err, test.refusal)
 			}
 		})
+	}
+}
+
+// TestFailingDiskIsLoggedOnce: by the store, and not by each call it refuses.
+func TestFailingDiskIsLoggedOnce(t *testing.T) {
+	for _, test := range []struct {
+		kind parley.Kind
+		want bool
+	}{{parley.Unavailable, false}, {parley.Internal, true}, {parley.Timeout, true}} {
+		var log bytes.Buffer
+		g := New(Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now})
+		c := &Call{http: httptest.NewRequest("POST", "/", nil)}
+		g.refuse(c, notRecorded(c, parley.E("store.begin", test.kind, "", "the disk of /data is full", nil)))
+		if got := strings.Contains(log.String(), "call refused"); got != test.want {
+			t.Errorf("after %s of the store the log says %q, want a line: %t", test.kind, log.String(), test.want)
+		}
+	}
+}
+
+// TestMessageUsesItsContext: a conversation that goes on for longer than tasks
+// are kept must not lose its context to the first who names it.
+func TestMessageUsesItsContext(t *testing.T) {
+	journal := &behind{}
+	g := New(Options{Journal: journal, Now: time.Now})
+	for _, test := range []struct {
+		method a2a.Method
+		begun  bool
+		want   string
+	}{{a2a.SendMessage, true, "c"}, {a2a.SendMessage, false, ""}, {a2a.GetTask, false, ""}} {
+		c := &Call{req: &a2a.Request{Method: test.method}, http: httptest.NewRequest("POST", "/", nil), begun: test.begun}
+		c.sees.context = "c" // the caller's, as the store knew before
+		if err := g.write(t.Context(), c, false); err != nil || journal.last.Context != test.want {
+			t.Errorf("%s, begun %t: the context %q is settled, %v, want %q", test.method, test.begun, journal.last.Context, err, test.want)
+		}
 	}
 }

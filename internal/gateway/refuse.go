@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -42,10 +43,7 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	case parley.NotFound:
 		e.Reason, e.RPCCode, e.HTTP, e.Status = ReasonAgentUnknown, -32601, http.StatusNotFound, "NOT_FOUND"
 	case parley.Internal, parley.Unavailable:
-		if errors.Is(err, registry.ErrSuspended) || errors.Is(err, registry.ErrUnproven) {
-			break // known to operators, who see the record
-		}
-		g.Log.Error("call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
+		g.Log.Log(c.http.Context(), refusalLevel(err), "call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
 	}
 	shape := parley.ShapeRefused
 	if kind == parley.NotFound || kind == parley.Invalid {
@@ -76,11 +74,31 @@ func reasonOf(kind parley.Kind, err error) string {
 	return kind.String()
 }
 
+// refusalLevel is how loudly a refusal is logged: not at all loudly where
+// operators see it in the record, or the store has logged its own failing once.
+func refusalLevel(err error) slog.Level {
+	if errors.Is(err, registry.ErrSuspended) || errors.Is(err, registry.ErrUnproven) || storeFails(err) {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
+}
+
 // fromStore reports whether err is the store's own, whose message tells an
 // operator about files and disks.
 func fromStore(err error) bool {
 	e, ok := errors.AsType[*parley.Error](err)
 	return ok && strings.HasPrefix(string(e.Op), "store.")
+}
+
+// storeFails reports whether a call was refused because the store's disk fails
+// or does not keep up.
+func storeFails(err error) bool {
+	for e, ok := errors.AsType[*parley.Error](err); ok; e, ok = errors.AsType[*parley.Error](e.Err) {
+		if e.Kind == parley.Unavailable && fromStore(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // protocolError is a failure of the mesh as the protocol says it.
