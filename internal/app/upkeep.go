@@ -12,13 +12,28 @@ import (
 	"github.com/parley-mesh/parley/internal/store"
 )
 
+// Tasks that are not final are kept longer than others: their owner may still
+// go on with them. One that nobody has heard of for so long is given up.
+const (
+	unfinishedTimes = 4
+	unfinishedMin   = 30 * 24 * time.Hour
+)
+
+// unfinished is how long a task that is not final is kept after its last
+// update.
+func unfinished(tasks time.Duration) time.Duration {
+	return max(unfinishedTimes*tasks, unfinishedMin)
+}
+
 // prune removes what is past its time, every retention.sweep, until ctx ends.
 func (a *App) prune(ctx context.Context) error {
 	ticker := time.NewTicker(a.cfg.Retention.Sweep)
 	defer ticker.Stop()
 	for {
 		now, r := a.opts.Now(), a.cfg.Retention
-		gone, err := a.store.Prune(ctx, store.Cutoffs{Calls: now.Add(-r.Calls), Events: now.Add(-r.Events), Tasks: now.Add(-r.Tasks)})
+		gone, err := a.store.Prune(ctx, store.Cutoffs{
+			Calls: now.Add(-r.Calls), Events: now.Add(-r.Events), Tasks: now.Add(-r.Tasks), Unfinished: now.Add(-unfinished(r.Tasks)),
+		})
 		switch {
 		case ctx.Err() != nil:
 			return nil

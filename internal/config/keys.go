@@ -92,7 +92,7 @@ func (c *Config) upkeepKeys() []key {
 	return []key{
 		{"retention.calls", duration(&c.Retention.Calls, time.Hour, maxDuration), "", "How long finished calls are kept."},
 		{"retention.events", duration(&c.Retention.Events, time.Hour, maxDuration), "", "How long events are kept."},
-		{"retention.tasks", duration(&c.Retention.Tasks, time.Hour, maxDuration), "", "How long finished tasks are kept."},
+		{"retention.tasks", duration(&c.Retention.Tasks, time.Hour, maxDuration), "", "How long finished tasks are kept; others four times as long, and 30d at least."},
 		{"retention.sweep", duration(&c.Retention.Sweep, time.Second, day), "", "Pause between two removals of what is past its time."},
 		{"agents.refresh", duration(&c.Agents.Refresh, time.Second, 30*day), "", "Pause between two fetches of an agent's card."},
 		{"agents.probe_timeout", duration(&c.Agents.ProbeTimeout, 100*time.Millisecond, time.Minute), "", "How long one request of a binding probe may take."},

@@ -60,3 +60,21 @@ func TestReadsNeedRoomForTheirRecord(t *testing.T) {
 		})
 	}
 }
+
+// TestMessageUsesItsContext: a conversation that goes on for longer than tasks
+// are kept must not lose its context to the first who names it.
+func TestMessageUsesItsContext(t *testing.T) {
+	journal := &behind{}
+	g := New(Options{Journal: journal, Now: time.Now})
+	for _, test := range []struct {
+		method a2a.Method
+		begun  bool
+		want   string
+	}{{a2a.SendMessage, true, "c"}, {a2a.SendMessage, false, ""}, {a2a.GetTask, false, ""}} {
+		c := &Call{req: &a2a.Request{Method: test.method}, http: httptest.NewRequest("POST", "/", nil), begun: test.begun}
+		c.sees.context = "c" // the caller's, as the store knew before
+		if err := g.write(t.Context(), c, false); err != nil || journal.last.Context != test.want {
+			t.Errorf("%s, begun %t: the context %q is settled, %v, want %q", test.method, test.begun, journal.last.Context, err, test.want)
+		}
+	}
+}

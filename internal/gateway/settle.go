@@ -72,6 +72,9 @@ func (g *Gateway) write(ctx context.Context, c *Call, wait bool) error {
 	if c.sees.changed {
 		s.Task, s.Context = c.indexed(now), c.sees.context
 	}
+	if c.begun { // a message in a context is a use of it, although nothing about it is new
+		s.Context = c.sees.context
+	}
 	return g.Journal.Settle(ctx, s, wait)
 }
 

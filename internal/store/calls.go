@@ -258,10 +258,19 @@ func (db *DB) saw(ctx context.Context, t *call.Task) error {
 			return db.fault(op, subject, err)
 		}
 	}
+	key, now := db.contextHash(contextKey{t.Agent, t.Instance, t.ContextID}), db.opt.Now()
+	if t.ContextID != "" {
+		db.contexts.add(key)
+	}
 	return db.fault(op, subject, db.w.do(ctx, statements(func(tx *tx) error {
 		ok, err := tx.saveTask(t, sealed)
 		if err == nil && !ok {
 			err = foreignTo(subject)
+		}
+		if err == nil && t.ContextID != "" {
+			// A context that went to somebody else meanwhile stays there: the
+			// task is its owner's all the same.
+			_, err = tx.useContext(key, t.Principal, now)
 		}
 		return err
 	})))

@@ -17,7 +17,11 @@ const pruneBatch = 500
 type Cutoffs struct {
 	Calls  time.Time // ended calls begun before; open ones stay
 	Events time.Time // events before, but the newest of each subject stays
-	Tasks  time.Time // tasks not updated since; contexts not used since
+	// Tasks: final tasks not updated since, and contexts not used since. A
+	// context may stay a day longer, and stays as long as a task in it that is
+	// not final.
+	Tasks      time.Time
+	Unfinished time.Time // tasks that are not final and not updated since
 }
 
 // Pruned counts what a Prune deleted.
@@ -34,11 +38,64 @@ func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
 	if p.Events, err = db.pruneFeed(ctx, oldEvents, c.Events); err != nil {
 		return p, err
 	}
-	if p.Tasks, err = db.pruneAll(ctx, `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE updated_at < ? LIMIT ?)`, c.Tasks); err != nil {
+	if p.Tasks, err = db.pruneAll(ctx, oldTasks, c.Tasks); err != nil {
 		return p, err
 	}
-	p.Contexts, err = db.pruneAll(ctx, `DELETE FROM contexts WHERE key IN (SELECT key FROM contexts WHERE used_at < ? LIMIT ?)`, c.Tasks)
+	unfinished, err := db.pruneAll(ctx, oldUnfinishedTasks, c.Unfinished)
+	p.Tasks += unfinished
+	if err != nil || c.Tasks.IsZero() {
+		return p, err
+	}
+	if err := db.keepContexts(ctx, c.Tasks); err != nil {
+		return p, err
+	}
+	p.Contexts, err = db.pruneAll(ctx, oldContexts, c.Tasks.Add(-contextUse))
 	return p, err
+}
+
+const (
+	oldTasks           = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 1 AND updated_at < ? LIMIT ?)`
+	oldUnfinishedTasks = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 0 AND updated_at < ? LIMIT ?)`
+	oldContexts        = `DELETE FROM contexts WHERE key IN (SELECT key FROM contexts WHERE used_at < ? LIMIT ?)`
+)
+
+// taskContext is the context of a task.
+type taskContext struct {
+	num       int64
+	key       contextKey
+	principal parley.PrincipalName
+}
+
+// keepContexts notes a use, at the cutoff, of the contexts of tasks that are
+// not final: whoever may go on with a task must still be the one who owns its
+// context. Those of other tasks were used when their task was.
+func (db *DB) keepContexts(ctx context.Context, before time.Time) error {
+	const op parley.Op = "store.prune"
+	for last := int64(0); ; {
+		found, err := query(ctx, db, func(row scanner) (c taskContext, err error) {
+			err = row.Scan(&c.num, &c.key.agent, &c.key.instance, &c.key.id, &c.principal)
+			return c, err
+		}, `SELECT num, agent, instance, context_id, principal FROM tasks
+			WHERE num > ? AND final = 0 AND context_id <> '' AND updated_at < ? ORDER BY num LIMIT ?`, last, before.UnixMicro(), pruneBatch)
+		if err != nil {
+			return db.fault(op, "", err)
+		}
+		if len(found) == 0 {
+			return nil
+		}
+		last = found[len(found)-1].num
+		if err := db.w.do(ctx, statements(func(tx *tx) error {
+			for _, c := range found {
+				if _, err := tx.run(`UPDATE contexts SET used_at = ?1 WHERE key = ?2 AND principal = ?3 AND used_at < ?1`,
+					before.UnixMicro(), db.contextHash(c.key), string(c.principal)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})); err != nil {
+			return db.fault(op, "", err)
+		}
+	}
 }
 
 // feedPrune are the statements that prune a table of the feed. Both take the

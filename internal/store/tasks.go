@@ -18,7 +18,8 @@ import (
 const pageMax = 500
 
 // contextUse is how old used_at may get while a context is in use; a context
-// is written once per that time and not at every call.
+// is written once per that time and not at every call, and kept that much
+// longer than its retention.
 const contextUse = 24 * time.Hour
 
 // A final task keeps its first final state, and when that came about; it may
