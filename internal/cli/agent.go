@@ -240,7 +240,7 @@ func interfaceText(i registry.Interface, used bool) string {
 
 func agentRemoveCommand(p *program) *cobra.Command {
 	return &cobra.Command{
-		Use: "rm NAME", Aliases: []string{"remove", "delete"}, Short: "Forget an agent; its calls stay on record",
+		Use: "rm NAME", Aliases: []string{"remove", "delete"}, Short: "Forget an agent and the keys it calls with; its calls stay on record",
 		Example: "  parley agent rm echo",
 		Args:    arguments("NAME"),
 		RunE: p.managing(func(ctx context.Context, c *control.Client, args []string) error {

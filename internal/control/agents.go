@@ -198,7 +198,7 @@ func (s *Server) agentRoutes() {
 		AgentPath
 		Matching
 	}
-	route(s, parley.RoleOperator, operation("removeAgent", "DELETE", "/agents/{name}", "Forget an agent; its calls stay on record", 204),
+	route(s, parley.RoleOperator, operation("removeAgent", "DELETE", "/agents/{name}", "Forget an agent and the keys it calls with; its calls stay on record", 204),
 		func(ctx context.Context, in *removal) (*empty, error) {
 			if err := s.unchanged(ctx, in.Name, &in.Matching); err != nil {
 				return nil, err
