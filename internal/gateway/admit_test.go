@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +61,22 @@ func TestReadsNeedRoomForTheirRecord(t *testing.T) {
 				t.Errorf("settled as a refusal: %t, %v, want %t", journal.last.Refusal, err, test.refusal)
 			}
 		})
+	}
+}
+
+// TestFailingDiskIsLoggedOnce: by the store, and not by each call it refuses.
+func TestFailingDiskIsLoggedOnce(t *testing.T) {
+	for _, test := range []struct {
+		kind parley.Kind
+		want bool
+	}{{parley.Unavailable, false}, {parley.Internal, true}, {parley.Timeout, true}} {
+		var log bytes.Buffer
+		g := New(Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now})
+		c := &Call{http: httptest.NewRequest("POST", "/", nil)}
+		g.refuse(c, notRecorded(c, parley.E("store.begin", test.kind, "", "the disk of /data is full", nil)))
+		if got := strings.Contains(log.String(), "call refused"); got != test.want {
+			t.Errorf("after %s of the store the log says %q, want a line: %t", test.kind, log.String(), test.want)
+		}
 	}
 }
 

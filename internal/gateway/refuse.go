@@ -45,6 +45,9 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 		if errors.Is(err, registry.ErrSuspended) || errors.Is(err, registry.ErrUnproven) {
 			break // known to operators, who see the record
 		}
+		if storeFails(err) {
+			break // the store has logged it, once
+		}
 		g.Log.Error("call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
 	}
 	shape := parley.ShapeRefused
@@ -81,6 +84,17 @@ func reasonOf(kind parley.Kind, err error) string {
 func fromStore(err error) bool {
 	e, ok := errors.AsType[*parley.Error](err)
 	return ok && strings.HasPrefix(string(e.Op), "store.")
+}
+
+// storeFails reports whether a call was refused because the store's disk fails
+// or does not keep up.
+func storeFails(err error) bool {
+	for e, ok := errors.AsType[*parley.Error](err); ok; e, ok = errors.AsType[*parley.Error](e.Err) {
+		if e.Kind == parley.Unavailable && fromStore(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // protocolError is a failure of the mesh as the protocol says it.

@@ -67,6 +67,8 @@ type Store interface {
 	Principal(ctx context.Context, name parley.PrincipalName) (*Principal, error)
 	Principals(ctx context.Context, owner parley.OwnerName, after parley.PrincipalName, limit int) ([]*Principal, error)
 	SavePrincipal(ctx context.Context, p *Principal, events ...parley.Event) error
+	// DeletePrincipal deletes the principal's keys with it. What its calls have
+	// left belongs to nobody from then on, whoever has the name next.
 	DeletePrincipal(ctx context.Context, name parley.PrincipalName, version int64, events ...parley.Event) error
 
 	// KeyByID gives a key and its principal together.

@@ -10,9 +10,9 @@
 // Invariants: state and the events that tell of it are one transaction; every
 // event has its place in one feed, given by the writer in order of commit;
 // what an exported method has acknowledged under durability strict survives a
-// power cut; tasks and contexts never change
-// hands, but for those of deleted principals, which are nobody's; payloads and secrets rest
-// sealed (package vault). One process at a time may open a data directory.
+// power cut; tasks and contexts never change hands, but for those of deleted
+// principals, which are nobody's from then on; payloads and secrets rest sealed
+// (package vault). One process at a time may open a data directory.
 //
 // Failures of the disk are parley.Unavailable errors that name the directory
 // and the remedy. While they last, writes are refused at once and retried in
