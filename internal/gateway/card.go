@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/jsonwire"
@@ -24,7 +25,8 @@ type cards struct {
 }
 
 type rewritten struct {
-	version int64 // of the agent
+	version int64     // of the agent
+	created time.Time // of the agent: one of the same name may have come after another
 	raw     []byte
 	streams bool // the agent declares that it streams
 }
@@ -77,7 +79,7 @@ func (g *Gateway) streamsFrom(agent *registry.Agent) bool {
 func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 	g.cards.mu.Lock()
 	defer g.cards.mu.Unlock()
-	if kept, ok := g.cards.by[agent.Name]; ok && kept.version == agent.Version {
+	if kept, ok := g.cards.by[agent.Name]; ok && kept.version == agent.Version && kept.created.Equal(agent.CreatedAt) {
 		return kept, nil
 	}
 	address := g.PublicURL + Prefix + string(agent.Name) + "/"
@@ -99,7 +101,7 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 	if len(g.cards.by) >= maxCards {
 		clear(g.cards.by)
 	}
-	shown := rewritten{version: agent.Version, raw: raw}
+	shown := rewritten{version: agent.Version, created: agent.CreatedAt, raw: raw}
 	if flag, ok := jsonwire.Get(raw, "/capabilities/streaming"); ok {
 		shown.streams = string(flag) == "true"
 	}

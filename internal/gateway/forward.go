@@ -42,8 +42,9 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(limit, func() { cancel(errDeadline) })
-	if c.begun {
-		g.open.start(&c.record, cancel)
+	g.open.start(&c.record, cancel)
+	if c.req.Method.Sends() && c.sees.owned { // a further turn of a task
+		g.open.follow(c.record.ID, c.sees.key)
 	}
 	done := func() {
 		timer.Stop()
@@ -161,12 +162,12 @@ func shapeOf(ctx context.Context, err error) parley.Shape {
 		return parley.ShapeForeignID
 	case errors.Is(err, a2a.ErrTooLarge):
 		return parley.ShapeTooLarge
+	case ok && failure.Stage == a2a.StageDial: // also one that took too long
+		return parley.ShapeDial
 	case errors.Is(err, context.DeadlineExceeded):
 		return parley.ShapeDeadline
 	case !ok, errors.Is(err, a2a.ErrNotA2A), errors.Is(err, a2a.ErrWrongID):
 		return parley.ShapeNonsense
-	case failure.Stage == a2a.StageDial:
-		return parley.ShapeDial
 	}
 	return parley.ShapeCut
 }

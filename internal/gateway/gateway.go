@@ -131,7 +131,7 @@ func (g *Gateway) Restore(ctx context.Context) error {
 	for _, r := range records {
 		key := call.TaskKey{Agent: r.Agent, Instance: r.Instance, ID: r.TaskID}
 		g.open.restore(r, key)
-		g.watch.add(key)
+		g.watch.add(key, r.Deadline)
 	}
 	return nil
 }

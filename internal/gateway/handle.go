@@ -19,17 +19,19 @@ const HeaderCallID = "Parley-Call-Id"
 
 // Call is one request on its way through the gateway.
 type Call struct {
-	req   *a2a.Request
-	early *a2a.Error // what the request line or a header has wrong, told once the caller is known
-	http  *http.Request
+	req     *a2a.Request
+	early   *a2a.Error // what the request line or a header has wrong, told once the caller is known
+	badName error      // what is wrong with the agent's name in the address
+	http    *http.Request
 
-	caller *identity.Caller // nil until identified
-	target *registry.Target // nil until resolved
-	record call.Record
-	begun  bool // the record is in the store
-	read   bool // without effects and let in: its record is written at its end
-	span   trace.Span
-	traced bool // the caller's own trace is sampled
+	caller   *identity.Caller // nil until identified
+	target   *registry.Target // nil until resolved
+	record   call.Record
+	begun    bool              // the record is in the store
+	read     bool              // without effects and let in: its record is written at its end
+	incoming trace.SpanContext // the caller's, zero if there is none
+	span     trace.Span
+	traced   bool // the caller's own trace is sampled
 
 	arrived time.Time
 	lapsed  time.Time // end of the last step
@@ -58,10 +60,10 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 	if err := g.identify(ctx, c); err != nil { // who is asking?
 		return g.refuse(c, err)
 	}
-	if err := g.resolve(ctx, c); err != nil { // whom, and may they?
+	if err := g.read(c); err != nil { // what, and is it well-formed?
 		return g.refuse(c, err)
 	}
-	if err := g.read(c); err != nil { // what, and is it well-formed?
+	if err := g.resolve(ctx, c); err != nil { // whom, and may they?
 		return g.refuse(c, err)
 	}
 	if err := g.own(ctx, c); err != nil { // are the tasks and contexts it names the caller's?
@@ -90,6 +92,9 @@ func (g *Gateway) arrive(w http.ResponseWriter, r *http.Request, name parley.Age
 	c := &Call{req: req, early: early, http: r, arrived: now, lapsed: now}
 	c.record.ID = parley.NewCallID()
 	c.record.Agent = name
+	if c.badName = parley.CheckName("agent", string(name)); c.badName != nil {
+		c.record.Agent = "" // such a name is nobody's, and does not go into records
+	}
 	c.record.Begun = now
 	c.record.CallerBinding = string(req.Binding)
 	c.record.Steps = make([]call.Step, 0, 8)

@@ -54,9 +54,8 @@ func (g *Gateway) identify(ctx context.Context, c *Call) error {
 // resolve finds the agent and checks that this caller may call it.
 func (g *Gateway) resolve(ctx context.Context, c *Call) error {
 	name := c.record.Agent
-	if err := parley.CheckName("agent", string(name)); err != nil {
-		c.record.Agent = "" // such a name is nobody's, and does not go into records
-		return parley.E("gateway.resolve", parley.NotFound, "", err.Error(), nil)
+	if c.badName != nil {
+		return parley.E("gateway.resolve", parley.NotFound, "", c.badName.Error(), nil)
 	}
 	target, err := g.Agents.Lookup(ctx, name)
 	if err != nil {

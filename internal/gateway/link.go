@@ -19,7 +19,7 @@ var traceContext = propagation.TraceContext{}
 // whose callee is this caller; what the caller says can pick among them and
 // never add one.
 func (g *Gateway) link(ctx context.Context, c *Call) error {
-	incoming := trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.HeaderCarrier(c.http.Header)))
+	incoming := c.incoming
 	var candidates []call.Candidate
 	if c.caller.Agent != "" {
 		var err error

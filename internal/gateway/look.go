@@ -18,12 +18,15 @@ const maxLost = 3
 // look asks an agent once about a task that calls wait for, and ends those that
 // need not wait any longer. It reports whether the watch is over.
 func (g *Gateway) look(ctx context.Context, key call.TaskKey) (done bool) {
-	for _, r := range g.open.expired(key, g.Now()) {
+	now := g.Now()
+	for _, r := range g.open.remove(key, func(r *call.Record) bool { return !r.Deadline.After(now) }) {
 		g.endWaiting(ctx, r, parley.Judge(parley.ShapeDeadline).Outcome, string(parley.ShapeDeadline), "the task was not final at the call's deadline", "")
 	}
+	g.endOrphans(ctx, key)
 	waiting, followed := g.open.state(key)
 	switch {
 	case !waiting:
+		g.forgetLost(key)
 		return true
 	case followed:
 		return false // a stream of a caller's shows it already
@@ -32,12 +35,26 @@ func (g *Gateway) look(ctx context.Context, key call.TaskKey) (done bool) {
 	if a2aReason(err) == a2a.ReasonTaskNotFound {
 		return g.lost(ctx, key)
 	}
+	g.forgetLost(key)
 	if err != nil {
 		g.Log.Debug("watched task not seen", "agent", key.Agent, "err", err)
 		return false
 	}
-	g.forgetLost(key)
 	return task.Final
+}
+
+// endOrphans ends the calls of an agent that was removed: nobody will tell how
+// their task ends. An agent of the same name that was added later is another
+// one, and is neither asked nor blamed for them.
+func (g *Gateway) endOrphans(ctx context.Context, key call.TaskKey) {
+	target, err := g.Agents.Lookup(ctx, key.Agent)
+	if err != nil && parley.KindOf(err) != parley.NotFound {
+		return // the store is away: the next look tries again
+	}
+	removed := func(r *call.Record) bool { return err != nil || target.Agent.CreatedAt.After(r.Begun) }
+	for _, r := range g.open.remove(key, removed) {
+		g.endWaiting(ctx, r, parley.OutcomeUnknown, "agent_removed", "the agent was removed before the task was final", "")
+	}
 }
 
 // lost counts an agent's not knowing a task it had named. An agent that says so

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -103,17 +102,17 @@ func (o *openCalls) take(key call.TaskKey) []*call.Record {
 	return records
 }
 
-// expired hands over the waiting calls of a task whose deadline has passed.
-func (o *openCalls) expired(key call.TaskKey, now time.Time) []*call.Record {
+// remove hands over the waiting calls of a task for which which is true.
+func (o *openCalls) remove(key call.TaskKey, which func(*call.Record) bool) []*call.Record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var late, kept []*call.Record
+	var removed, kept []*call.Record
 	for _, r := range o.idle[key] {
-		if r.Deadline.After(now) {
+		if !which(r) {
 			kept = append(kept, r)
 			continue
 		}
-		late = append(late, r)
+		removed = append(removed, r)
 		delete(o.byID, r.ID)
 	}
 	if len(kept) == 0 {
@@ -121,7 +120,7 @@ func (o *openCalls) expired(key call.TaskKey, now time.Time) []*call.Record {
 	} else {
 		o.idle[key] = kept
 	}
-	return late
+	return removed
 }
 
 // state tells of a task whether calls wait for it and whether a live exchange

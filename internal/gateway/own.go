@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
@@ -23,6 +25,11 @@ const maxReferences = 64
 
 // read takes in the body and checks the request against its method.
 func (g *Gateway) read(c *Call) error {
+	c.record.Reference = reference(c.http.Header)
+	c.incoming = trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.HeaderCarrier(c.http.Header)))
+	if c.incoming.IsValid() && !c.anonymous() {
+		c.record.TraceID = c.incoming.TraceID().String()
+	}
 	if c.early != nil {
 		return c.early
 	}
@@ -38,7 +45,6 @@ func (g *Gateway) read(c *Call) error {
 	c.record.MessageID = q.Facts.MessageID
 	c.record.TaskID = q.Facts.TaskID
 	c.record.ContextID = q.Facts.ContextID
-	c.record.Reference = reference(c.http.Header)
 	g.lap(c, "read")
 	if err != nil {
 		return err

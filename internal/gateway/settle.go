@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/codes"
 
@@ -15,6 +14,10 @@ import (
 // end is the way out of every call. A stream's record ends with the stream;
 // everything else is settled here, before the caller is answered.
 func (g *Gateway) end(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply {
+	if reply == nil { // a panic is on its way through
+		c.ends(parley.OutcomeUnknown, parley.Internal.String(), "the mesh failed while it handled the call")
+		reply = a2a.Fail(protocolError(parley.Internal, "internal error; the operator's log says more"))
+	}
 	if reply.Stream != nil {
 		g.Calls.Stream(ctx, 1)
 		return reply
@@ -83,31 +86,36 @@ func (g *Gateway) write(ctx context.Context, c *Call, wait bool) error {
 // that wait for it.
 func (g *Gateway) close(ctx context.Context, c *Call) {
 	waits := c.waits()
-	if c.begun {
-		g.open.stop(&c.record, c.sees.key)
-		if waits {
-			g.watch.add(c.sees.key)
-		}
+	g.open.stop(&c.record, c.sees.key)
+	if waits {
+		g.watch.add(c.sees.key, c.record.Deadline)
 	}
 	if c.sees.key != (call.TaskKey{}) && call.Final(c.sees.state) {
 		g.finish(ctx, c.sees.key, c.sees.state)
 	}
 	if !waits {
-		g.tell(ctx, c)
+		g.count(ctx, c)
+	}
+	if c.span != nil {
+		c.endSpan()
 	}
 }
 
-// tell shows the ended call to metrics and trace.
-func (g *Gateway) tell(ctx context.Context, c *Call) {
+// count shows the ended call to metrics.
+func (g *Gateway) count(ctx context.Context, c *Call) {
 	r := &c.record
 	agent := r.Agent
 	if c.target == nil {
 		agent = "" // a name that nobody has is no label: there is no end to them
 	}
 	g.Calls.Ended(ctx, agent, r.Method, r.Outcome, r.Total, r.FirstByte)
-	if c.span == nil {
-		return
-	}
+}
+
+// endSpan ends the span of the exchange with the agent. That of a call whose
+// task goes on ends now too, without an outcome: a span is no place to wait a
+// day in.
+func (c *Call) endSpan() {
+	r := &c.record
 	if c.span.IsRecording() {
 		c.span.SetAttributes(
 			telemetry.Outcome.String(string(r.Outcome)),
@@ -116,7 +124,7 @@ func (g *Gateway) tell(ctx context.Context, c *Call) {
 			telemetry.Conversation.String(r.ContextID),
 			telemetry.AgentBinding.String(r.AgentBinding),
 		)
-		if r.Outcome != parley.OutcomeOK {
+		if r.Outcome != parley.OutcomeOK && r.Outcome != parley.OutcomeOpen {
 			c.span.SetAttributes(telemetry.ErrorType.String(string(r.Outcome)), telemetry.Reason.String(r.Reason))
 			c.span.SetStatus(codes.Error, r.Reason)
 		}
@@ -142,5 +150,5 @@ func (g *Gateway) endWaiting(ctx context.Context, r *call.Record, o parley.Outco
 	if err := g.Journal.Settle(ctx, call.Settlement{Record: r}, false); err != nil {
 		g.Log.Error("call not settled", "call", r.ID, "agent", r.Agent, "err", err)
 	}
-	g.Calls.Ended(ctx, r.Agent, r.Method, o, r.Total, time.Duration(0))
+	g.Calls.Ended(ctx, r.Agent, r.Method, o, r.Total, r.FirstByte)
 }

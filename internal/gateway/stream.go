@@ -23,6 +23,7 @@ type acceptedStream struct {
 	rests   bool // a final or interrupted state, or a message, was passed on
 	final   bool // a final state or a message was passed on
 	ended   bool // an error frame was passed on
+	over    bool // the agent's own end was passed on
 	gone    bool // the caller left
 	stopped bool // the mesh stops
 	bytes   int64
@@ -41,6 +42,7 @@ func (s *acceptedStream) Next(ctx context.Context) (a2a.Frame, error) {
 	case err == nil:
 		s.call.ends(judgeError(frame.Err).Outcome, string(frame.Err.Reason), "the agent ended its stream with an error")
 	case s.rests && (err == io.EOF || errors.Is(err, errLingers)):
+		s.over = true
 		return a2a.Frame{}, io.EOF
 	case ctx.Err() != nil:
 		s.gone = true
@@ -139,13 +141,15 @@ func (s *acceptedStream) Close() error {
 func (g *Gateway) streamEnded(s *acceptedStream) {
 	c := s.call
 	c.record.BytesOut = s.bytes
+	// Closed before its end and with no error: the caller did not take it all.
+	gone := s.gone || !s.over && !s.ended
 	knows := c.sees.key != (call.TaskKey{})
 	switch {
 	case c.record.Outcome != parley.OutcomeOpen: // known
 	case !c.req.Method.Sends(): // a subscription has no end of its own
 		c.ends(parley.OutcomeOK, "", "")
-	case knows && (s.gone || s.rests || s.stopped): // the task goes on
-	case s.gone:
+	case knows && (gone || s.rests || s.stopped): // the task goes on
+	case gone:
 		c.ends(parley.Judge(parley.ShapeCallerGone).Outcome, string(parley.ShapeCallerGone), "the caller left before the agent named a task")
 	default:
 		c.ends(parley.Judge(parley.ShapeCut).Outcome, string(parley.ShapeCut), unansweredMessages[parley.ShapeCut])

@@ -53,6 +53,8 @@ type watch struct {
 	key   call.TaskKey
 	at    time.Time
 	delay time.Duration
+	until time.Time // when the last call that waits gives up: there is a look then
+	index int       // in the heap; -1 while a look is under way
 	// renewed tells that a call came to wait while a look was under way: that
 	// look cannot end the watch.
 	renewed bool
@@ -65,17 +67,31 @@ func newWatcher(opts WatchOptions, now func() time.Time, look func(context.Conte
 	}
 }
 
-// add begins to watch a task; a task that is watched already keeps its pace.
-func (w *watcher) add(key call.TaskKey) {
+// add watches a task for a call that gives up at until. A task that is watched
+// already is looked at soon again: something has just happened to it.
+func (w *watcher) add(key call.TaskKey, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if one, ok := w.watched[key]; ok {
+	one := w.watched[key]
+	if one == nil {
+		one = &watch{key: key, index: -1}
+		w.watched[key] = one
+	} else {
 		one.renewed = true
-		return
 	}
-	one := &watch{key: key, at: w.now().Add(w.opts.First), delay: w.opts.First}
-	w.watched[key] = one
-	heap.Push(&w.due, one)
+	if until.After(one.until) {
+		one.until = until
+	}
+	one.delay = w.opts.First
+	if one.renewed && one.index < 0 {
+		return // the look under way plans the next one
+	}
+	one.at = w.now().Add(one.delay)
+	if one.index >= 0 {
+		heap.Fix(&w.due, one.index)
+	} else {
+		heap.Push(&w.due, one)
+	}
 	select {
 	case w.wake <- struct{}{}:
 	default: // told already
@@ -141,12 +157,19 @@ func (w *watcher) next() (*watch, time.Duration) {
 func (w *watcher) again(one *watch, done bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if done && !one.renewed {
+	switch {
+	case one.renewed: // since the look began: its pace is set anew
+	case done:
 		delete(w.watched, one.key)
 		return
+	default:
+		one.delay = min(2*one.delay, w.opts.Max)
 	}
-	one.delay = min(2*one.delay, w.opts.Max)
-	one.at = w.now().Add(one.delay)
+	now := w.now()
+	one.at = now.Add(one.delay)
+	if one.until.After(now) && one.at.After(one.until) {
+		one.at = one.until
+	}
 	heap.Push(&w.due, one)
 	select {
 	case w.wake <- struct{}{}:
@@ -159,12 +182,22 @@ type watchHeap []*watch
 
 func (h watchHeap) Len() int           { return len(h) }
 func (h watchHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h watchHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *watchHeap) Push(x any)        { *h = append(*h, x.(*watch)) }
+
+func (h watchHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *watchHeap) Push(x any) {
+	one := x.(*watch)
+	one.index = len(*h)
+	*h = append(*h, one)
+}
 
 func (h *watchHeap) Pop() any {
 	old := *h
 	one := old[len(old)-1]
+	one.index = -1
 	*h = old[:len(old)-1]
 	return one
 }

@@ -22,8 +22,8 @@ func TestWatcherLooksEverMoreRarely(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		finished := make(chan struct{})
 		go func() { w.run(ctx); close(finished) }()
-		w.add(call.TaskKey{Agent: "a", ID: "t"})
-		w.add(call.TaskKey{Agent: "a", ID: "t"})
+		w.add(call.TaskKey{Agent: "a", ID: "t"}, time.Now().Add(24*time.Hour))
+		w.add(call.TaskKey{Agent: "a", ID: "t"}, time.Now().Add(24*time.Hour))
 		time.Sleep(time.Hour) // virtual
 		cancel()
 		<-finished
@@ -45,14 +45,14 @@ func TestAWatchRenewedDuringItsLastLookGoesOn(t *testing.T) {
 		w = newWatcher(WatchOptions{}, time.Now, func(context.Context, call.TaskKey) bool {
 			looks++
 			if looks == 1 {
-				w.add(key) // a follow-up turn arrives while the look is under way
+				w.add(key, time.Now().Add(24*time.Hour)) // a follow-up turn arrives while the look is under way
 			}
 			return true
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		finished := make(chan struct{})
 		go func() { w.run(ctx); close(finished) }()
-		w.add(key)
+		w.add(key, time.Now().Add(24*time.Hour))
 		time.Sleep(time.Hour) // virtual
 		cancel()
 		<-finished
@@ -77,8 +77,8 @@ func TestSlowLooksDoNotHoldUpOthers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		finished := make(chan struct{})
 		go func() { w.run(ctx); close(finished) }()
-		w.add(call.TaskKey{ID: "slow"})
-		w.add(call.TaskKey{ID: "quick"})
+		w.add(call.TaskKey{ID: "slow"}, time.Now().Add(24*time.Hour))
+		w.add(call.TaskKey{ID: "quick"}, time.Now().Add(24*time.Hour))
 		time.Sleep(time.Hour) // virtual
 		cancel()
 		<-finished
