@@ -69,6 +69,22 @@ func TestCallersTraceIsContinued(t *testing.T) {
 	}
 }
 
+// The span of a call whose task goes on ends with the exchange: a span that
+// waited for the task would be lost with the mesh.
+func TestSpanDoesNotWaitForTheTask(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	m := parleytest.Start(t, parleytest.Options{App: app.Options{Spans: spans}})
+	m.Agent("worker").Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
+		return a2a.Answer(q.Method, a2a.SendMessageResponse{Task: &a2a.Task{ID: "t", ContextID: "c", Status: a2a.TaskStatus{State: a2a.StateWorking}}})
+	})
+	if reply, _ := m.Caller("worker", a2a.JSONRPC, m.Key("alice", "")).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "hi")); reply.Err != nil {
+		t.Fatal(reply.Err)
+	}
+	if started, ended := len(spans.Started()), len(spans.Ended()); started != 1 || ended != 1 {
+		t.Errorf("%d spans started and %d ended, want one each", started, ended)
+	}
+}
+
 // Spans go to the configured collector, with the configured headers, at the
 // latest when the mesh stops.
 func TestTracesAreExported(t *testing.T) {

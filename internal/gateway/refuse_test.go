@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"testing"
 
+	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 )
@@ -29,5 +31,30 @@ func TestReasonsOfRefusals(t *testing.T) {
 		if got := reasonOf(parley.KindOf(tc.err), tc.err); got != tc.want {
 			t.Errorf("%v is recorded for the reason %q, want %q", tc.err, got, tc.want)
 		}
+	}
+}
+
+func TestShapesOfFailedExchanges(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  error
+		want parley.Shape
+	}{
+		{"refused", &a2a.TransportError{Stage: a2a.StageDial, Err: errors.New("connection refused")}, parley.ShapeDial},
+		{"dial too slow", &a2a.TransportError{Stage: a2a.StageDial, Err: context.DeadlineExceeded}, parley.ShapeDial},
+		{"reset", &a2a.TransportError{Stage: a2a.StageHeaders, Wrote: true, Err: errors.New("reset")}, parley.ShapeCut},
+		{"early end", &a2a.TransportError{Stage: a2a.StageStream, Err: a2a.ErrEndEarly}, parley.ShapeCut},
+		{"not A2A", &a2a.TransportError{Stage: a2a.StageBody, Err: a2a.ErrNotA2A}, parley.ShapeNonsense},
+		{"too large", &a2a.TransportError{Stage: a2a.StageBody, Err: a2a.ErrTooLarge}, parley.ShapeTooLarge},
+		{"foreign", errForeign, parley.ShapeForeignID},
+	} {
+		if got := shapeOf(t.Context(), test.err); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errDeadline)
+	if got := shapeOf(ended, context.Canceled); got != parley.ShapeDeadline {
+		t.Errorf("the mesh's own deadline: %q, want %q", got, parley.ShapeDeadline)
 	}
 }

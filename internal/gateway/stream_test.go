@@ -279,8 +279,8 @@ func TestSlowReaderIsCut(t *testing.T) {
 		t.Fatal("the stream goes on although nobody reads")
 	}
 	got := m.WaitCall(control.CallFilter{Agent: "agent"}, func(c control.Call) bool { return c.TaskID == "t-slow" })
-	if got.Ended != nil && got.Outcome == "ok" {
-		t.Errorf("the call is recorded as %+v", got)
+	if got.Ended != nil {
+		t.Errorf("the call is recorded as %+v, want it open: the task goes on, and the agent did nothing wrong", got)
 	}
 }
 
