@@ -99,12 +99,37 @@ type begin struct {
 	record call.Record
 	seq    int64
 	waited bool
+	// context is the key of the row of record.ContextID, where it has one, and
+	// now the time of its use.
+	context int64
+	now     time.Time
 }
 
 func (b *begin) write(tx *tx) error {
+	if err := b.claim(tx); err != nil {
+		return err
+	}
 	b.seq = tx.next()
 	_, err := tx.run(insertCall, beginColumns(&b.record, b.seq)...)
 	return duplicate("store.begin", parley.Subject(b.record.ID.String()), "a call of this id exists", err)
+}
+
+// claim makes the call's context its caller's, who keeps it while the agent
+// works: a rival that asks meanwhile is refused, and not only at the end.
+func (b *begin) claim(tx *tx) error {
+	r := &b.record
+	if r.ContextID == "" {
+		return nil
+	}
+	owner, err := tx.heir(b.db.gone, r.Caller, r.Begun)
+	if err != nil {
+		return err
+	}
+	ok, err := tx.useContext(b.context, owner, b.now)
+	if err == nil && !ok {
+		err = parley.E("store.begin", parley.Denied, parley.Subject(r.ID.String()), "the context belongs to another principal", nil)
+	}
+	return err
 }
 
 func (b *begin) ended(err error) {
@@ -127,11 +152,22 @@ func (b *begin) ended(err error) {
 // returns nil the record is durable, under durability relaxed merely accepted;
 // r.Seq is set under strict. The record is copied. After an error the request
 // must not leave; the record may still exist, and Settle ends it either way.
+//
+// The record's ContextID, where it has one, is the caller's from then on, as
+// that of a settlement is. Only the commit tells whether it can be, so that
+// such a Begin waits for it under durability relaxed as well, and sets r.Seq.
+//
 // Errors: parley.Unavailable and parley.Exhausted as the package says,
-// parley.Conflict where the id is taken.
+// parley.Conflict where the id is taken, parley.Denied where the context
+// belongs to another principal; then nothing was written.
 func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 	const op parley.Op = "store.begin"
-	b := &begin{db: db, record: *r, waited: db.opt.Durability == Strict || db.w.trouble() != nil || db.w.behind(op) != nil}
+	b := &begin{db: db, record: *r}
+	if r.ContextID != "" {
+		b.context, b.now = db.contextHash(contextKey{r.Agent, r.Instance, r.ContextID}), db.opt.Now()
+		db.contexts.add(b.context)
+	}
+	b.waited = db.opt.Durability == Strict || r.ContextID != "" || db.w.trouble() != nil || db.w.behind(op) != nil
 	if !b.waited {
 		// The call is open from here on: what it causes may arrive before the
 		// commit.
