@@ -192,6 +192,7 @@ type settlement struct {
 	record   call.Record // a copy, which Settlement.Record points at
 	snapshot []byte      // sealed
 	waited   bool
+	seq      int64 // the record's place as it was handed over, 0 where unknown
 	context  int64 // key of Settlement.Context's row
 	now      time.Time
 }
@@ -202,8 +203,9 @@ type settlement struct {
 // task are copied, but what they point at must not be changed afterwards.
 //
 // Reads of this store see a settlement as soon as Settle was called. A call
-// that has no row, because its Begin failed, gets one. A call that has ended
-// stays as it is: parley.Conflict.
+// that has no row, because its Begin failed, gets one; the row of a Begin that
+// was written after it was given up on is ended, with Insert too. A call that
+// has ended stays as it is: parley.Conflict.
 //
 // A settlement of a refused call, which nobody waits for, is left out where too
 // many wait already; that is counted (Stats.Dropped), and no error.
@@ -221,7 +223,7 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	if s.Record == nil {
 		return db.saw(ctx, s.Task)
 	}
-	k := &settlement{db: db, Settlement: s, record: *s.Record, waited: wait, now: db.opt.Now()}
+	k := &settlement{db: db, Settlement: s, record: *s.Record, seq: s.Record.Seq, waited: wait, now: db.opt.Now()}
 	k.Record = &k.record
 	r := k.Record
 	subject := parley.Subject(r.ID.String())
@@ -356,21 +358,36 @@ func (k *settlement) claims(tx *tx) error {
 	return nil
 }
 
-// end writes the record: an update of its row, or a row where there is none.
+// end writes the record: an update of its row, or a row where there is none. A
+// row may be there although Begin failed: who waited for it had left before it
+// was written.
 func (k *settlement) end(tx *tx) error {
-	const op parley.Op = "store.settle"
-	r := k.Record
-	subject := parley.Subject(r.ID.String())
 	if !k.Insert {
 		seq, err := k.row(tx)
 		if err != nil {
 			return err
 		}
 		if seq != 0 {
-			r.Seq = seq
-			return k.update(tx)
+			return k.update(tx, seq)
 		}
 	}
+	err := k.insert(tx)
+	if parley.KindOf(err) != parley.Conflict {
+		return err
+	}
+	seq, findErr := k.find(tx)
+	switch {
+	case findErr != nil:
+		return findErr
+	case seq == 0:
+		return err
+	}
+	return k.update(tx, seq)
+}
+
+// insert writes the record as a row of its own.
+func (k *settlement) insert(tx *tx) error {
+	r := k.Record
 	r.Seq = tx.next()
 	v := beginColumns(r, r.Seq)
 	var err error
@@ -380,18 +397,23 @@ func (k *settlement) end(tx *tx) error {
 		r.EndSeq = tx.next()
 		_, err = tx.run(insertEndedCall, endColumns(v, r, r.EndSeq)...)
 	}
-	return duplicate(op, subject, "a call of this id exists", err)
+	return duplicate("store.settle", parley.Subject(r.ID.String()), "a call of this id exists", err)
 }
 
-// row finds the call's row, 0 where it has none.
+// row gives the place of the call's row, 0 where it has none. What an earlier
+// attempt wrote into the record does not count: it may have been rolled back.
 func (k *settlement) row(tx *tx) (int64, error) {
-	if k.record.Seq != 0 {
-		return k.record.Seq, nil
+	if k.seq != 0 {
+		return k.seq, nil
 	}
 	if seq := k.db.live.seq(k.Record.ID); seq != 0 {
 		return seq, nil
 	}
-	// Begun in this very batch, or by nobody.
+	return k.find(tx) // begun in this very batch, or by nobody
+}
+
+// find asks the database for the place of the call's row, 0 where it has none.
+func (k *settlement) find(tx *tx) (int64, error) {
 	var dest [1]driver.Value
 	found, err := tx.first(dest[:], `SELECT seq FROM calls WHERE id = ?`, k.Record.ID[:])
 	if err != nil || !found {
@@ -400,8 +422,10 @@ func (k *settlement) row(tx *tx) (int64, error) {
 	return dest[0].(int64), nil
 }
 
-func (k *settlement) update(tx *tx) error {
+// update ends the call's row, or binds it to a task where it goes on.
+func (k *settlement) update(tx *tx, seq int64) error {
 	r := k.Record
+	r.Seq = seq
 	v := make([]driver.Value, 0, 16)
 	v = append(v, text(r.ContextID), text(r.TaskID), text(r.TaskState))
 	sql := bindCall
@@ -438,7 +462,7 @@ func (k *settlement) ended(err error) {
 // task or context, without them.
 func (db *DB) endForeign(k *settlement) {
 	verdict := parley.Judge(parley.ShapeForeignID)
-	alone := &settlement{db: db, record: k.record, now: k.now}
+	alone := &settlement{db: db, record: k.record, seq: k.seq, now: k.now}
 	alone.Settlement = call.Settlement{Record: &alone.record, Insert: k.Insert}
 	r := &alone.record
 	if r.Ended.IsZero() {
