@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -43,6 +44,8 @@ func (g *Gateway) begin(ctx context.Context, c *Call) error {
 		switch parley.KindOf(err) {
 		case parley.Internal, parley.Unavailable, parley.Timeout:
 			return notRecorded(c, err)
+		case parley.Denied: // somebody else took the context since own looked
+			return noContext(c)
 		}
 		return err
 	}
@@ -50,6 +53,13 @@ func (g *Gateway) begin(ctx context.Context, c *Call) error {
 	c.begun = true
 	g.lap(c, "begin")
 	return nil
+}
+
+// noContext is the answer to a call in somebody else's context, which reads
+// like one that does not exist. The call is no use of it.
+func noContext(c *Call) error {
+	c.sees.context, c.sees.changed = "", false
+	return a2a.NewError(a2a.ReasonTaskNotFound, "there is no such context").With("contextId", c.record.ContextID)
 }
 
 // storeTimeout bounds one write of the gateway: far above any healthy commit,

@@ -3,13 +3,16 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/parleytest"
 )
 
@@ -204,4 +207,80 @@ func TestAgentThatAnswersAboutAnotherTask(t *testing.T) {
 	reply, id = c.Do(t.Context(), a2a.SendMessage, turn)
 	wantErr(t, "send", reply, a2a.ReasonInvalidAgentResponse)
 	wantCall(t, m, id, "crash", "foreign_id")
+}
+
+// TestContextBelongsToWhoseCallIsOut: a new context is its first caller's from
+// when the call goes out. Who names it while the agent works is refused, and
+// the agent is not even asked.
+func TestContextBelongsToWhoseCallIsOut(t *testing.T) {
+	m, agent := start(t, nil)
+	alice, bob := m.Key("alice", ""), m.Key("bob", "")
+	for _, b := range bindings {
+		t.Run(string(b), func(t *testing.T) {
+			in := parleytest.Message(fresh("m"), "x")
+			in.Message.ContextID = fresh("c-shared")
+			works, finish := make(chan struct{}), make(chan struct{})
+			agent.Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
+				close(works)
+				<-finish
+				done := task(fresh("t"), in.Message.ContextID, a2a.StateCompleted)
+				return a2a.Answer(q.Method, a2a.SendMessageResponse{Task: &done})
+			})
+			first := make(chan *a2a.Reply, 1)
+			go func() {
+				reply, _ := m.Caller("agent", b, alice).Do(t.Context(), a2a.SendMessage, in)
+				first <- reply
+			}()
+			<-works
+			before := len(agent.Seen())
+			for _, method := range []a2a.Method{a2a.SendMessage, a2a.SendStreamingMessage} {
+				reply, id := m.Caller("agent", b, bob).Do(t.Context(), method, in)
+				wantErr(t, string(method)+" by a rival", reply, a2a.ReasonTaskNotFound)
+				wantCall(t, m, id, "caller_error", "TASK_NOT_FOUND")
+			}
+			if asked := agent.Seen()[before:]; len(asked) != 0 {
+				t.Errorf("the agent was asked for a rival: %+v", asked)
+			}
+			close(finish)
+			if reply := <-first; reply.Err != nil {
+				t.Errorf("whose context it is got %v", reply.Err)
+			}
+		})
+	}
+}
+
+// TestContextTakenAtTheSameMoment: callers who all found a new context free
+// meet in the store, which lets one of them through. The others read what they
+// would have read a moment later.
+func TestContextTakenAtTheSameMoment(t *testing.T) {
+	const rivals = 8
+	m, agent := start(t, nil)
+	var callers []*parleytest.Caller
+	for i := range rivals {
+		callers = append(callers, m.Caller("agent", bindings[i%len(bindings)], m.Key(parley.PrincipalName(fmt.Sprintf("rival-%d", i)), "")))
+	}
+	for range 10 {
+		in := parleytest.Message(fresh("m"), "x")
+		in.Message.ContextID = fresh("c-new")
+		agent.Answer(answersTask(task(fresh("t"), in.Message.ContextID, a2a.StateCompleted)))
+		before := len(agent.Seen())
+		replies, ids := make([]*a2a.Reply, rivals), make([]string, rivals)
+		var wg sync.WaitGroup
+		for i, c := range callers {
+			wg.Go(func() { replies[i], ids[i] = c.Do(t.Context(), a2a.SendMessage, in) })
+		}
+		wg.Wait()
+		served := 0
+		for i, reply := range replies {
+			if reply.Err == nil {
+				served++
+				continue
+			}
+			wantErr(t, "a rival", reply, a2a.ReasonTaskNotFound)
+			wantCall(t, m, ids[i], "caller_error", "TASK_NOT_FOUND")
+		}
+		if asked := len(agent.Seen()) - before; served != 1 || asked != 1 {
+			t.Errorf("%d of %d rivals were served and the agent was asked %d times, want once", served, rivals, asked)
+		}
+	}
 }

@@ -99,12 +99,37 @@ type begin struct {
 	record call.Record
 	seq    int64
 	waited bool
+	// context is the key of the row of record.ContextID, where it has one, and
+	// now the time of its use.
+	context int64
+	now     time.Time
 }
 
 func (b *begin) write(tx *tx) error {
+	if err := b.claim(tx); err != nil {
+		return err
+	}
 	b.seq = tx.next()
 	_, err := tx.run(insertCall, beginColumns(&b.record, b.seq)...)
 	return duplicate("store.begin", parley.Subject(b.record.ID.String()), "a call of this id exists", err)
+}
+
+// claim makes the call's context its caller's, who keeps it while the agent
+// works: a rival that asks meanwhile is refused, and not only at the end.
+func (b *begin) claim(tx *tx) error {
+	r := &b.record
+	if r.ContextID == "" {
+		return nil
+	}
+	owner, err := tx.heir(b.db.gone, r.Caller, r.Begun)
+	if err != nil {
+		return err
+	}
+	ok, err := tx.useContext(b.context, owner, b.now)
+	if err == nil && !ok {
+		err = parley.E("store.begin", parley.Denied, parley.Subject(r.ID.String()), "the context belongs to another principal", nil)
+	}
+	return err
 }
 
 func (b *begin) ended(err error) {
@@ -127,11 +152,22 @@ func (b *begin) ended(err error) {
 // returns nil the record is durable, under durability relaxed merely accepted;
 // r.Seq is set under strict. The record is copied. After an error the request
 // must not leave; the record may still exist, and Settle ends it either way.
+//
+// The record's ContextID, where it has one, is the caller's from then on, as
+// that of a settlement is. Only the commit tells whether it can be, so that
+// such a Begin waits for it under durability relaxed as well, and sets r.Seq.
+//
 // Errors: parley.Unavailable and parley.Exhausted as the package says,
-// parley.Conflict where the id is taken.
+// parley.Conflict where the id is taken, parley.Denied where the context
+// belongs to another principal; then nothing was written.
 func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 	const op parley.Op = "store.begin"
-	b := &begin{db: db, record: *r, waited: db.opt.Durability == Strict || db.w.trouble() != nil || db.w.behind(op) != nil}
+	b := &begin{db: db, record: *r}
+	if r.ContextID != "" {
+		b.context, b.now = db.contextHash(contextKey{r.Agent, r.Instance, r.ContextID}), db.opt.Now()
+		db.contexts.add(b.context)
+	}
+	b.waited = db.opt.Durability == Strict || r.ContextID != "" || db.w.trouble() != nil || db.w.behind(op) != nil
 	if !b.waited {
 		// The call is open from here on: what it causes may arrive before the
 		// commit.
@@ -156,6 +192,7 @@ type settlement struct {
 	record   call.Record // a copy, which Settlement.Record points at
 	snapshot []byte      // sealed
 	waited   bool
+	seq      int64 // the record's place as it was handed over, 0 where unknown
 	context  int64 // key of Settlement.Context's row
 	now      time.Time
 }
@@ -166,8 +203,9 @@ type settlement struct {
 // task are copied, but what they point at must not be changed afterwards.
 //
 // Reads of this store see a settlement as soon as Settle was called. A call
-// that has no row, because its Begin failed, gets one. A call that has ended
-// stays as it is: parley.Conflict.
+// that has no row, because its Begin failed, gets one; the row of a Begin that
+// was written after it was given up on is ended, with Insert too. A call that
+// has ended stays as it is: parley.Conflict.
 //
 // A settlement of a refused call, which nobody waits for, is left out where too
 // many wait already; that is counted (Stats.Dropped), and no error.
@@ -185,7 +223,7 @@ func (db *DB) Settle(ctx context.Context, s call.Settlement, wait bool) error {
 	if s.Record == nil {
 		return db.saw(ctx, s.Task)
 	}
-	k := &settlement{db: db, Settlement: s, record: *s.Record, waited: wait, now: db.opt.Now()}
+	k := &settlement{db: db, Settlement: s, record: *s.Record, seq: s.Record.Seq, waited: wait, now: db.opt.Now()}
 	k.Record = &k.record
 	r := k.Record
 	subject := parley.Subject(r.ID.String())
@@ -320,21 +358,36 @@ func (k *settlement) claims(tx *tx) error {
 	return nil
 }
 
-// end writes the record: an update of its row, or a row where there is none.
+// end writes the record: an update of its row, or a row where there is none. A
+// row may be there although Begin failed: who waited for it had left before it
+// was written.
 func (k *settlement) end(tx *tx) error {
-	const op parley.Op = "store.settle"
-	r := k.Record
-	subject := parley.Subject(r.ID.String())
 	if !k.Insert {
 		seq, err := k.row(tx)
 		if err != nil {
 			return err
 		}
 		if seq != 0 {
-			r.Seq = seq
-			return k.update(tx)
+			return k.update(tx, seq)
 		}
 	}
+	err := k.insert(tx)
+	if parley.KindOf(err) != parley.Conflict {
+		return err
+	}
+	seq, findErr := k.find(tx)
+	switch {
+	case findErr != nil:
+		return findErr
+	case seq == 0:
+		return err
+	}
+	return k.update(tx, seq)
+}
+
+// insert writes the record as a row of its own.
+func (k *settlement) insert(tx *tx) error {
+	r := k.Record
 	r.Seq = tx.next()
 	v := beginColumns(r, r.Seq)
 	var err error
@@ -344,18 +397,23 @@ func (k *settlement) end(tx *tx) error {
 		r.EndSeq = tx.next()
 		_, err = tx.run(insertEndedCall, endColumns(v, r, r.EndSeq)...)
 	}
-	return duplicate(op, subject, "a call of this id exists", err)
+	return duplicate("store.settle", parley.Subject(r.ID.String()), "a call of this id exists", err)
 }
 
-// row finds the call's row, 0 where it has none.
+// row gives the place of the call's row, 0 where it has none. What an earlier
+// attempt wrote into the record does not count: it may have been rolled back.
 func (k *settlement) row(tx *tx) (int64, error) {
-	if k.record.Seq != 0 {
-		return k.record.Seq, nil
+	if k.seq != 0 {
+		return k.seq, nil
 	}
 	if seq := k.db.live.seq(k.Record.ID); seq != 0 {
 		return seq, nil
 	}
-	// Begun in this very batch, or by nobody.
+	return k.find(tx) // begun in this very batch, or by nobody
+}
+
+// find asks the database for the place of the call's row, 0 where it has none.
+func (k *settlement) find(tx *tx) (int64, error) {
 	var dest [1]driver.Value
 	found, err := tx.first(dest[:], `SELECT seq FROM calls WHERE id = ?`, k.Record.ID[:])
 	if err != nil || !found {
@@ -364,8 +422,10 @@ func (k *settlement) row(tx *tx) (int64, error) {
 	return dest[0].(int64), nil
 }
 
-func (k *settlement) update(tx *tx) error {
+// update ends the call's row, or binds it to a task where it goes on.
+func (k *settlement) update(tx *tx, seq int64) error {
 	r := k.Record
+	r.Seq = seq
 	v := make([]driver.Value, 0, 16)
 	v = append(v, text(r.ContextID), text(r.TaskID), text(r.TaskState))
 	sql := bindCall
@@ -402,7 +462,7 @@ func (k *settlement) ended(err error) {
 // task or context, without them.
 func (db *DB) endForeign(k *settlement) {
 	verdict := parley.Judge(parley.ShapeForeignID)
-	alone := &settlement{db: db, record: k.record, now: k.now}
+	alone := &settlement{db: db, record: k.record, seq: k.seq, now: k.now}
 	alone.Settlement = call.Settlement{Record: &alone.record, Insert: k.Insert}
 	r := &alone.record
 	if r.Ended.IsZero() {

@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ReadsSeeUnwaited", testReadsSeeUnwaited},
 		{"TaskOwnership", testTaskOwnership},
 		{"OwnershipRace", testOwnershipRace},
+		{"BegunContextRace", testBegunContextRace},
 		{"FinalTaskStays", testFinalTaskStays},
 		{"FirstFinalStateStays", testFirstFinalStateStays},
 		{"OlderStateIsLate", testOlderStateIsLate},

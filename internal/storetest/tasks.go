@@ -137,6 +137,51 @@ func testOwnershipRace(t *testing.T, s Store) {
 	}
 }
 
+// Of many principals that begin a call in one new context, one has it from then
+// on. The others are refused before anything of theirs is written.
+func testBegunContextRace(t *testing.T, s Store) {
+	ctx := t.Context()
+	const rivals, rounds = 8, 20
+	for round := range rounds {
+		records := make([]*call.Record, rivals)
+		errs := make([]error, rivals)
+		var wg sync.WaitGroup
+		for i := range rivals {
+			r := newRecord(i)
+			r.Caller, r.ContextID = parley.PrincipalName(fmt.Sprintf("p%d", i)), fmt.Sprintf("race%d", round)
+			records[i] = r
+			wg.Go(func() { errs[i] = s.Begin(ctx, r) })
+		}
+		wg.Wait()
+		owner, err := s.ContextOwner(ctx, "echo", "one", records[0].ContextID)
+		must(t, err)
+		for i, r := range records {
+			if r.Caller == owner {
+				if errs[i] != nil {
+					t.Errorf("round %d: %s has the context and was refused: %v", round, owner, errs[i])
+				}
+				continue
+			}
+			wantKind(t, "a rival's call", errs[i], parley.Denied)
+			_, err := s.Call(ctx, r.ID)
+			wantKind(t, "the record of a rival's call", err, parley.NotFound)
+		}
+		// Who has it goes on in it; a rival can still record that it was refused.
+		next, refused := newRecord(20), newRecord(21)
+		next.Caller, next.ContextID = owner, records[0].ContextID
+		must(t, s.Begin(ctx, next))
+		refused.Caller, refused.ContextID = "p-late", next.ContextID
+		wantKind(t, "a late rival's call", s.Begin(ctx, refused), parley.Denied)
+		finish(refused, parley.OutcomeCallerError)
+		must(t, s.Settle(ctx, call.Settlement{Record: refused, Insert: true, Refusal: true}, true))
+	}
+	found, err := s.OpenCallsOf(ctx, "echo")
+	must(t, err)
+	if len(found) != 2*rounds {
+		t.Errorf("%d open calls, want the %d that were begun", len(found), 2*rounds)
+	}
+}
+
 func testFinalTaskStays(t *testing.T, s Store) {
 	ctx := t.Context()
 	r := newRecord(1)
