@@ -136,7 +136,7 @@ func (a *App) openTelemetry(context.Context) error {
 	}
 	p, err := telemetry.New(telemetry.Options{
 		Endpoint: a.cfg.Telemetry.TracesEndpoint, Headers: headers, Sample: a.cfg.Telemetry.TracesSample,
-		Service: a.opts.Version, Spans: a.opts.Spans,
+		Version: a.opts.Version, Spans: a.opts.Spans,
 	})
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (a *App) fromWhere(err error) error {
 }
 
 func (a *App) openIdentity(ctx context.Context) error {
-	a.identity = identity.NewDirectory(a.store, homes{a.store}, identity.Options{
+	a.identity = identity.NewDirectory(a.store, registry.Homes{Store: a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
 		Log: a.log, Now: a.opts.Now, Sink: a.store,
 	})
@@ -247,7 +247,10 @@ func (a *App) openRegistry(context.Context) error {
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
-		Removed: func(parley.AgentName) { a.identity.Invalidate() },
+		Removed: func(name parley.AgentName) {
+			a.identity.Invalidate()
+			transports.Forget(string(name))
+		},
 		Inspector: probe.New(guard, probe.Options{
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
 		}),

@@ -2,9 +2,12 @@ package app_test
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/control"
@@ -62,5 +65,43 @@ func TestRemovedAgentCallsNoMore(t *testing.T) {
 	keys, err := m.Admin.Keys(t.Context(), "planner", control.List{})
 	if err != nil || len(keys.Items) != 1 {
 		t.Errorf("keys of the new agent: %+v, %v", keys, err)
+	}
+}
+
+// TestRemovedAgentKeepsNoConnections: what was open towards an agent is closed
+// when the agent is removed.
+func TestRemovedAgentKeepsNoConnections(t *testing.T) {
+	agent := parleytest.NewAgent(t)
+	closed := make(chan string, 64)
+	server := httptest.NewUnstartedServer(agent)
+	server.Config.ConnState = func(c net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			closed <- c.RemoteAddr().String()
+		}
+	}
+	server.Start()
+	defer server.Close()
+	agent.SetCard(parleytest.Card(server.URL + "/"))
+	m := parleytest.Start(t, parleytest.Options{})
+	m.Add(control.NewAgent{Name: "echo", URL: server.URL})
+	used := make(chan string, 1)
+	agent.Serve(func(w http.ResponseWriter, r *http.Request) {
+		used <- r.RemoteAddr
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+	})
+	m.Caller("echo", a2a.JSONRPC, m.Key("alice", "")).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "hi"))
+	if err := m.Admin.RemoveAgent(t.Context(), "echo", 0); err != nil {
+		t.Fatal(err)
+	}
+	conn, patience := <-used, time.After(parleytest.Patience)
+	for {
+		select {
+		case gone := <-closed:
+			if gone == conn {
+				return
+			}
+		case <-patience:
+			t.Fatal("the connection to the removed agent is still open")
+		}
 	}
 }

@@ -116,7 +116,7 @@ func TestTracesAreExported(t *testing.T) {
 }
 
 func TestMetricsTellOfCalls(t *testing.T) {
-	m := parleytest.Start(t, parleytest.Options{})
+	m := parleytest.Start(t, parleytest.Options{App: app.Options{Version: "7.8.9"}})
 	m.Agent("echo").Answer(hello)
 	key := m.Key("alice", "")
 	if reply, _ := m.Caller("echo", a2a.JSONRPC, key).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "hi")); reply.Err != nil {
@@ -131,6 +131,7 @@ func TestMetricsTellOfCalls(t *testing.T) {
 		`parley_calls_total{a2a_method_name="SendMessage",gen_ai_agent_name="echo",parley_outcome="ok"} 1`,
 		`parley_call_duration_seconds_count{a2a_method_name="SendMessage",gen_ai_agent_name="echo"} 1`,
 		"parley_calls_open 0", "parley_store_commit_seconds_count",
+		`target_info{service_name="parley",service_version="7.8.9"} 1`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("/metrics lacks %s", want)

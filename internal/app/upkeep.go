@@ -8,7 +8,6 @@ import (
 
 	"github.com/parley-mesh/parley/internal/event"
 	"github.com/parley-mesh/parley/internal/parley"
-	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 )
 
@@ -48,30 +47,6 @@ func (a *App) prune(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
-}
-
-// homes answers identity's questions about agents from the registry's rows.
-type homes struct{ db *store.DB }
-
-func (h homes) AgentHome(ctx context.Context, name parley.AgentName) (parley.OwnerName, parley.Environment, error) {
-	agent, err := h.db.Agent(ctx, name)
-	if err != nil {
-		return "", "", err
-	}
-	return agent.Owner, agent.Environment, nil
-}
-
-func (h homes) AgentsOf(ctx context.Context, owner parley.OwnerName, limit int) ([]parley.AgentName, error) {
-	agents, err := h.db.Agents(ctx, owner, "", limit)
-	return names(agents), err
-}
-
-func names(agents []*registry.Agent) []parley.AgentName {
-	list := make([]parley.AgentName, 0, len(agents))
-	for _, agent := range agents {
-		list = append(list, agent.Name)
-	}
-	return list
 }
 
 // feed is the mesh's events as the control API reads them.

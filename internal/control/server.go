@@ -342,13 +342,3 @@ func page[D, J any](items []*D, limit int, encode func(*D) J, cursor func(*D) st
 	}
 	return out
 }
-
-// textsOf copies names into a fresh slice that is never nil, so that JSON has
-// [] and not null.
-func textsOf[T ~string](names []T) []string {
-	out := make([]string, 0, len(names))
-	for _, n := range names {
-		out = append(out, string(n))
-	}
-	return out
-}

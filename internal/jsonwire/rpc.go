@@ -36,9 +36,6 @@ type RPCError struct {
 	Problems []*Error // the members that are wrong; paths start at the body for CodeInvalidRequest, at params for CodeInvalidParams
 }
 
-// Error returns the message, which names the first problem.
-func (e *RPCError) Error() string { return e.Message }
-
 // ParseCall reads one JSON-RPC request in one pass and checks its params against
 // the Shape that shape gives for the method; a method without one is answered
 // with CodeMethodNotFound. What was read of the Call is returned also with an

@@ -43,7 +43,6 @@ const (
 	MetricFirstByte     = "parley.call.first_byte" // histogram, seconds {agent, method}
 	MetricOpenCalls     = "parley.calls.open"      // gauge
 	MetricOpenStreams   = "parley.streams.open"    // gauge
-	MetricAuthFailures  = "parley.auth.failures"   // counter {reason}
 	MetricCommit        = "parley.store.commit"    // histogram, seconds
 	MetricBatch         = "parley.store.batch"     // histogram, operations a commit
 	MetricQueue         = "parley.store.queue"     // gauge, operations waiting

@@ -26,7 +26,7 @@ type Options struct {
 	Endpoint string            // collector that takes OTLP over HTTP; empty for none
 	Headers  map[string]string // for the collector
 	Sample   float64           // share of new roots that are recorded, 0 to 1
-	Service  string            // version of the program
+	Version  string            // of the program
 	// Spans takes ended spans too; nil for none.
 	Spans sdktrace.SpanProcessor
 }
@@ -46,12 +46,14 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prometheus exporter: %w", err)
 	}
-	traces, err := traceOptions(o)
+	program := resource.NewSchemaless(
+		attribute.String("service.name", "parley"), attribute.String("service.version", o.Version))
+	traces, err := traceOptions(o, program)
 	if err != nil {
 		return nil, err
 	}
 	return &Provider{
-		metrics:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
+		metrics:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithResource(program)),
 		traces:   sdktrace.NewTracerProvider(traces...),
 		registry: registry,
 	}, nil
@@ -59,14 +61,13 @@ func New(o Options) (*Provider, error) {
 
 // traceOptions sets up where spans go. Without a taker not even a caller's
 // sampled flag makes spans: ids only.
-func traceOptions(o Options) ([]sdktrace.TracerProviderOption, error) {
+func traceOptions(o Options, program *resource.Resource) ([]sdktrace.TracerProviderOption, error) {
 	if o.Endpoint == "" && o.Spans == nil {
 		return []sdktrace.TracerProviderOption{sdktrace.WithSampler(sdktrace.NeverSample())}, nil
 	}
 	options := []sdktrace.TracerProviderOption{
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Sample))),
-		sdktrace.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "parley"), attribute.String("service.version", o.Service))),
+		sdktrace.WithResource(program),
 	}
 	if o.Spans != nil {
 		options = append(options, sdktrace.WithSpanProcessor(o.Spans))

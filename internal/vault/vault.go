@@ -64,9 +64,6 @@ const (
 	minSealed = headSize + tagSize
 )
 
-// Overhead is how many bytes sealing adds to a value.
-const Overhead = minSealed
-
 // Seal encrypts plaintext for the owner, to rest at p. The owner's data key is
 // made at its first use. Errors: those of Keys.
 func (v *Vault) Seal(ctx context.Context, owner parley.OwnerName, p Place, plaintext []byte) ([]byte, error) {

@@ -102,7 +102,7 @@ func TestSealedValueOpensOnlyAsItWasSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(sealed, secret[:8]) || len(sealed) != len(secret)+Overhead {
+	if bytes.Contains(sealed, secret[:8]) || len(sealed) != len(secret)+minSealed {
 		t.Fatalf("sealed to %d bytes %x", len(sealed), sealed)
 	}
 	if _, err := v.Seal(ctx, "beta", place, secret); err != nil {
