@@ -35,31 +35,62 @@ func (d doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // inTime gives callers limit to send their body, from the moment their request
 // has arrived and whoever serves it or refuses to: else the server would wait
 // for the rest of a body that nobody wants. The deadline is lifted at the
-// body's end, since streams live longer.
-func inTime(h http.Handler, limit time.Duration) http.Handler {
+// body's end, since streams live longer. What a refusal left unread is read
+// away, at most leftover bytes of it, see readAway.
+func inTime(h http.Handler, limit time.Duration, leftover int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			conn := http.NewResponseController(w)
-			if err := conn.SetReadDeadline(time.Now().Add(limit)); err == nil {
-				// In a copy: the server must find its own body in its request, else it
-				// reads what is left of one that is too large.
-				r = r.WithContext(r.Context())
-				r.Body = &timedBody{r.Body, conn}
-			}
+		if r.ContentLength == 0 {
+			h.ServeHTTP(w, r)
+			return
 		}
+		conn := http.NewResponseController(w)
+		if err := conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		// In a copy: the server must find its own body in its request, else it
+		// reads what is left of one that is too large.
+		r = r.WithContext(r.Context())
+		body := &timedBody{ReadCloser: r.Body, conn: conn}
+		r.Body = body
 		h.ServeHTTP(w, r)
+		small := r.ContentLength > 0 && r.ContentLength <= serverReads
+		if !body.ended && !small && r.ProtoMajor == 1 && r.Header.Get("Expect") == "" {
+			readAway(body, conn, leftover)
+		}
 	})
+}
+
+const (
+	// lingerTime is how long the rest of a refused body is read.
+	lingerTime = 2 * time.Second
+	// serverReads is how many bytes net/http itself reads away.
+	serverReads = 256 << 10
+)
+
+// readAway sends the answer and then reads what is left of the body, at most
+// leftover bytes and for lingerTime. Clients that send all of their request
+// before they read would else find their connection reset instead of the
+// refusal: a server that closes with bytes unread resets. HTTP/2 needs none of
+// this, and a client that expects to be asked for its body has sent none.
+func readAway(body *timedBody, conn *http.ResponseController, leftover int64) {
+	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return // the connection is gone
+	}
+	_, _ = io.CopyN(io.Discard, body, leftover) // whatever ends it, the server closes the connection
 }
 
 // timedBody lifts the read deadline at its end.
 type timedBody struct {
 	io.ReadCloser
-	conn *http.ResponseController
+	conn  *http.ResponseController
+	ended bool // nothing is left to read, or nothing can be read
 }
 
 // Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err != nil
 	if err == io.EOF {
 		_ = b.conn.SetReadDeadline(time.Time{}) // a connection that is gone needs none
 	}

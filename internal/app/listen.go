@@ -102,12 +102,16 @@ func serverTLS(c config.TLS) (*tls.Config, error) {
 // is no write timeout: streams live long, and every frame has its own deadline.
 func newServer(h http.Handler, l config.Limits) *http.Server {
 	return &http.Server{
-		Handler:           inTime(h, l.BodyTimeout),
+		Handler:           inTime(h, l.BodyTimeout, leftoverTimes*int64(l.RequestBody)),
 		ReadHeaderTimeout: l.HeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		MaxHeaderBytes:    int(l.Header),
 	}
 }
+
+// leftoverTimes is how many times limits.request_body is read of a body that
+// was refused: bodies somewhat over the limit are what honest clients send.
+const leftoverTimes = 2
 
 // serve runs one server on one listener until it is shut down.
 func serve(s *http.Server, l net.Listener, t *tls.Config) error {
