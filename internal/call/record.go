@@ -82,7 +82,7 @@ type Settlement struct {
 	// Refusal is set where the mesh refused the call and nothing of it left:
 	// while the disk does not keep up, such a record may be left out.
 	Refusal bool
-	Task    *Task  // the task's newest state, if one was seen
+	Task    *Task // the task's newest state, if one was seen
 	// Context is the context to record as the caller's, if one was seen. That
 	// of Record.ContextID at Begin is the caller's already.
 	Context string
