@@ -76,14 +76,16 @@ type Settlement struct {
 	// Record has Ended set, or is still open and bound to a task. It is nil
 	// where the mesh itself looked at a task: then only Task is written.
 	Record *Record
-	// Insert is set where no Begin was written: reads write one row, at their
-	// end.
+	// Insert is set where no Begin has succeeded: reads write one row, at their
+	// end. A row that a failed Begin has left all the same is ended.
 	Insert bool
 	// Refusal is set where the mesh refused the call and nothing of it left:
 	// while the disk does not keep up, such a record may be left out.
 	Refusal bool
-	Task    *Task  // the task's newest state, if one was seen
-	Context string // the context to record as the caller's, if one was seen
+	Task    *Task // the task's newest state, if one was seen
+	// Context is the context to record as the caller's, if one was seen. That
+	// of Record.ContextID at Begin is the caller's already.
+	Context string
 	Events  []parley.Event
 }
 

@@ -149,7 +149,8 @@ func (db *DB) Tree(ctx context.Context, root parley.CallID) ([]*call.Record, err
 }
 
 // OpenCalls gives every open call, oldest first: what a mesh that starts goes
-// on watching.
+// on watching. There is no limit to them but that of how many calls a mesh keeps
+// open, and holds in memory, at once.
 func (db *DB) OpenCalls(ctx context.Context) ([]*call.Record, error) {
 	if err := db.fresh(ctx); err != nil {
 		return nil, db.fault("store.open_calls", "", err)

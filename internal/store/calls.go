@@ -99,6 +99,8 @@ type begin struct {
 	record call.Record
 	seq    int64
 	waited bool
+	// written tells of an attempt, which may not have been committed.
+	written bool
 	// context is the key of the row of record.ContextID, where it has one, and
 	// now the time of its use.
 	context int64
@@ -109,8 +111,15 @@ func (b *begin) write(tx *tx) error {
 	if err := b.claim(tx); err != nil {
 		return err
 	}
+	if b.written { // by an attempt whose commit failed, or seemed to
+		var err error
+		if b.seq, err = tx.callSeq(b.record.ID); err != nil || b.seq != 0 {
+			return err
+		}
+	}
 	b.seq = tx.next()
 	_, err := tx.run(insertCall, beginColumns(&b.record, b.seq)...)
+	b.written = err == nil
 	return duplicate("store.begin", parley.Subject(b.record.ID.String()), "a call of this id exists", err)
 }
 
@@ -192,6 +201,7 @@ type settlement struct {
 	record   call.Record // a copy, which Settlement.Record points at
 	snapshot []byte      // sealed
 	waited   bool
+	written  bool  // by an attempt, which may not have been committed
 	seq      int64 // the record's place as it was handed over, 0 where unknown
 	context  int64 // key of Settlement.Context's row
 	now      time.Time
@@ -315,12 +325,16 @@ func (db *DB) saw(ctx context.Context, t *call.Task) error {
 }
 
 func (k *settlement) write(tx *tx) error {
+	if stands, err := k.stands(tx); stands || err != nil {
+		return err
+	}
 	if err := k.claims(tx); err != nil {
 		return err
 	}
 	if err := k.end(tx); err != nil {
 		return err
 	}
+	k.written = true
 	return tx.events(k.Events)
 }
 
@@ -375,7 +389,7 @@ func (k *settlement) end(tx *tx) error {
 	if parley.KindOf(err) != parley.Conflict {
 		return err
 	}
-	seq, findErr := k.find(tx)
+	seq, findErr := tx.callSeq(k.Record.ID)
 	switch {
 	case findErr != nil:
 		return findErr
@@ -409,17 +423,33 @@ func (k *settlement) row(tx *tx) (int64, error) {
 	if seq := k.db.live.seq(k.Record.ID); seq != 0 {
 		return seq, nil
 	}
-	return k.find(tx) // begun in this very batch, or by nobody
+	return tx.callSeq(k.Record.ID) // begun in this very batch, or by nobody
 }
 
-// find asks the database for the place of the call's row, 0 where it has none.
-func (k *settlement) find(tx *tx) (int64, error) {
+// callSeq asks the database for the place of a call's row, 0 where it has none.
+func (t *tx) callSeq(id parley.CallID) (int64, error) {
 	var dest [1]driver.Value
-	found, err := tx.first(dest[:], `SELECT seq FROM calls WHERE id = ?`, k.Record.ID[:])
+	found, err := t.first(dest[:], `SELECT seq FROM calls WHERE id = ?`, id[:])
 	if err != nil || !found {
 		return 0, err
 	}
 	return dest[0].(int64), nil
+}
+
+// stands reports whether an attempt whose commit ended with an error has ended
+// the call all the same.
+func (k *settlement) stands(tx *tx) (bool, error) {
+	r := k.Record
+	if !k.written || r.Open() {
+		return false, nil
+	}
+	var dest [2]driver.Value
+	found, err := tx.first(dest[:], `SELECT seq, end_seq FROM calls WHERE id = ? AND ended_at = ? AND outcome = ?`,
+		r.ID[:], micros(r.Ended), string(r.Outcome))
+	if found && err == nil {
+		r.Seq, r.EndSeq = dest[0].(int64), dest[1].(int64)
+	}
+	return found, err
 }
 
 // update ends the call's row, or binds it to a task where it goes on.

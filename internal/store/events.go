@@ -158,13 +158,16 @@ func callEvent(r *call.Record, seq, subjectSeq int64, kind string, data any) par
 	}
 }
 
+// selectLastSeq gives the last place in the feed. meta remembers it where rows
+// were pruned away.
+const selectLastSeq = `SELECT max(
+	coalesce((SELECT max(seq) FROM events), 0),
+	coalesce((SELECT max(seq) FROM calls), 0),
+	coalesce((SELECT max(end_seq) FROM calls WHERE end_seq IS NOT NULL), 0),
+	coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'last_seq'), 0))`
+
 // LastSeq is the last place in the feed that is taken.
 func (db *DB) LastSeq(ctx context.Context) (seq int64, err error) {
-	// meta remembers the place where rows were pruned away.
-	err = db.read.QueryRowContext(ctx, `SELECT max(
-		coalesce((SELECT max(seq) FROM events), 0),
-		coalesce((SELECT max(seq) FROM calls), 0),
-		coalesce((SELECT max(end_seq) FROM calls WHERE end_seq IS NOT NULL), 0),
-		coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'last_seq'), 0))`).Scan(&seq)
+	err = db.read.QueryRowContext(ctx, selectLastSeq).Scan(&seq)
 	return seq, db.fault("store.last_seq", "", err)
 }

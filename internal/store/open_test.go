@@ -454,3 +454,21 @@ func wait(t *testing.T, what string, c chan struct{}) {
 		t.Fatalf("no %s for 30 s", what)
 	}
 }
+
+// Under durability relaxed a Begin waits for nothing, but for the answer whose
+// its context is.
+func TestRelaxedBeginTellsWhoseTheContextIs(t *testing.T) {
+	db := open(t, store.Options{Durability: store.Relaxed})
+	mine, theirs, bare := record(), record(), record()
+	mine.ContextID, theirs.ContextID, theirs.Caller = "c", "c", "rival"
+	if err := db.Begin(t.Context(), mine); err != nil || mine.Seq == 0 {
+		t.Errorf("begun at %d, %v", mine.Seq, err)
+	}
+	wantError(t, db.Begin(t.Context(), theirs), parley.Denied)
+	if err := db.Begin(t.Context(), bare); err != nil || bare.Seq != 0 {
+		t.Errorf("without a context: begun at %d, %v; want it only taken", bare.Seq, err)
+	}
+	if found, err := db.OpenCallsOf(t.Context(), "echo"); err != nil || len(found) != 2 {
+		t.Errorf("%d open calls, %v, want 2", len(found), err)
+	}
+}

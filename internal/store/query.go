@@ -16,7 +16,8 @@ import (
 // scanner is a row to read.
 type scanner interface{ Scan(dest ...any) error }
 
-// query reads all rows of a query; it must have a LIMIT.
+// query reads all rows of a query into memory; it must have a LIMIT. The one
+// exception is OpenCalls, whose rows are in memory as live calls anyway.
 func query[T any](ctx context.Context, db *DB, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	return queryOn(ctx, db.read, scan, text, args...)
 }

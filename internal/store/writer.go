@@ -455,6 +455,9 @@ func (w *writer) lost(err error) {
 	w.conn = nil
 }
 
+// redial opens the database again after the connection was lost, and asks it
+// for the last place in the feed: a commit that ended with an error may have
+// been one all the same, and its places are taken then.
 func (w *writer) redial() error {
 	if w.conn != nil {
 		return nil
@@ -463,7 +466,11 @@ func (w *writer) redial() error {
 	if err != nil {
 		return err
 	}
-	w.conn = c
+	var dest [1]driver.Value
+	if _, err := c.first(dest[:], selectLastSeq); err != nil {
+		return errors.Join(err, c.close())
+	}
+	w.conn, w.seq = c, dest[0].(int64)
 	return nil
 }
 
