@@ -68,7 +68,7 @@ func reasonOf(kind parley.Kind, err error) string {
 		return reasonSuspended
 	case errors.Is(err, registry.ErrUnproven):
 		return reasonUnproven
-	case fromStore(err) && (kind == parley.Unavailable || kind == parley.Timeout || kind == parley.Internal):
+	case storeFails(err), fromStore(err) && (kind == parley.Timeout || kind == parley.Internal):
 		return reasonStore
 	}
 	return kind.String()
