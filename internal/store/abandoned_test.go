@@ -35,20 +35,44 @@ func stick(t *testing.T, db *DB) (free func()) {
 	}
 }
 
-// abandon begins a call for somebody who has left when it is queued. The writer
-// must be stuck.
+// abandon begins a call for somebody who leaves while it is being written. The
+// writer must be stuck.
 func abandon(t *testing.T, db *DB, r *call.Record) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if err := db.Begin(ctx, r); parley.KindOf(err) != parley.Canceled {
-		t.Fatalf("a Begin that was left: %v, want canceled", err)
+	if err := db.w.do(ctx, &begin{db: db, record: *r, waited: true}); err == nil {
+		t.Fatal("the writer is not stuck")
 	}
 }
 
-// A Begin that was given up on is written all the same once the writer goes
-// on. The settlement of its call ends that row, in the same batch or a later
-// one, and nothing takes the call for an open one.
+// A Begin whose caller has left when its turn comes is not written: nothing
+// will be sent, and its record may be left out.
+func TestAbandonedBeginIsNotWritten(t *testing.T) {
+	db, _, _, _ := failable(t, Options{})
+	free := stick(t, db)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r, next := newCall(), newCall()
+	r.ContextID, next.ContextID, next.Caller = "c", "c", "rival"
+	if err := db.Begin(ctx, r); parley.KindOf(err) != parley.Canceled {
+		t.Fatalf("a Begin that was left: %v, want canceled", err)
+	}
+	free()
+	if err := db.Begin(t.Context(), next); err != nil {
+		t.Errorf("in the context of a call that was not made: %v", err)
+	}
+	if got, err := db.Call(t.Context(), r.ID); parley.KindOf(err) != parley.NotFound {
+		t.Errorf("the call that was not made: %+v, %v, want none", got, err)
+	}
+	if err := db.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A Begin that was given up on while it was written has a row all the same. The
+// settlement of its call ends that row, in the same batch or a later one, and
+// nothing takes the call for an open one.
 func TestAbandonedBeginIsEnded(t *testing.T) {
 	for _, batch := range []int{1, 256} {
 		t.Run(fmt.Sprintf("batches of %d", batch), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/call"
@@ -99,6 +100,7 @@ type begin struct {
 	record call.Record
 	seq    int64
 	waited bool
+	left   atomic.Bool // who waited has given up: the call will not be made
 	// written tells of an attempt, which may not have been committed.
 	written bool
 	// context is the key of the row of record.ContextID, where it has one, and
@@ -107,7 +109,13 @@ type begin struct {
 	now     time.Time
 }
 
+// errLeft is how a begin ends that nobody waits for any more.
+var errLeft = errors.New("whoever began the call has left")
+
 func (b *begin) write(tx *tx) error {
+	if b.left.Load() {
+		return errLeft
+	}
 	if err := b.claim(tx); err != nil {
 		return err
 	}
@@ -188,6 +196,7 @@ func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 		return db.fault(op, parley.Subject(r.ID.String()), err)
 	}
 	if err := db.w.do(ctx, b); err != nil {
+		b.left.Store(true)
 		return db.fault(op, parley.Subject(r.ID.String()), err)
 	}
 	r.Seq = b.seq
@@ -373,8 +382,8 @@ func (k *settlement) claims(tx *tx) error {
 }
 
 // end writes the record: an update of its row, or a row where there is none. A
-// row may be there although Begin failed: who waited for it had left before it
-// was written.
+// row may be there although Begin failed: who waited for it left while it was
+// being written.
 func (k *settlement) end(tx *tx) error {
 	if !k.Insert {
 		seq, err := k.row(tx)
