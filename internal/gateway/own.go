@@ -123,7 +123,7 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 	}
 	switch err := g.claim(ctx, c, facts.ContextID); {
 	case errors.Is(err, errForeign):
-		return a2a.NewError(a2a.ReasonTaskNotFound, "there is no such context").With("contextId", facts.ContextID)
+		return noContext(c)
 	case err != nil:
 		return err
 	}
