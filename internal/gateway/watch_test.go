@@ -62,6 +62,35 @@ func TestAWatchRenewedDuringItsLastLookGoesOn(t *testing.T) {
 	})
 }
 
+// A task to which something happens is looked at soon again, however rarely it
+// was looked at before, and in any case when the last call gives up.
+func TestAWatchIsBroughtForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		key := call.TaskKey{Agent: "a", ID: "t"}
+		var looks []time.Duration
+		w := newWatcher(WatchOptions{First: time.Second, Max: time.Hour}, time.Now, func(context.Context, call.TaskKey) bool {
+			looks = append(looks, time.Since(start))
+			return false
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		finished := make(chan struct{})
+		go func() { w.run(ctx); close(finished) }()
+		until := start.Add(40 * time.Second)
+		w.add(key, until)
+		time.Sleep(20 * time.Second) // virtual: looks at 1, 3, 7, 15 s, the next at 31 s
+		w.add(key, until)
+		time.Sleep(25 * time.Second) // virtual: at 21, 23, 27, 35 s, and at 40 s instead of 51 s
+		cancel()
+		<-finished
+		s := time.Second
+		want := []time.Duration{s, 3 * s, 7 * s, 15 * s, 21 * s, 23 * s, 27 * s, 35 * s, 40 * s}
+		if diff := cmp.Diff(want, looks); diff != "" {
+			t.Errorf("looks (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestSlowLooksDoNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var quick time.Duration
