@@ -66,16 +66,23 @@ func TestAWatchRenewedDuringItsLastLookGoesOn(t *testing.T) {
 // was looked at before, and in any case when the last call gives up.
 func TestAWatchIsBroughtForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
+		var start time.Time
 		key := call.TaskKey{Agent: "a", ID: "t"}
 		var looks []time.Duration
-		w := newWatcher(WatchOptions{First: time.Second, Max: time.Hour}, time.Now, func(context.Context, call.TaskKey) bool {
-			looks = append(looks, time.Since(start))
+		w := newWatcher(WatchOptions{First: time.Second, Max: time.Hour}, time.Now, func(_ context.Context, looked call.TaskKey) bool {
+			if looked == key {
+				looks = append(looks, time.Since(start))
+			}
 			return false
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		finished := make(chan struct{})
 		go func() { w.run(ctx); close(finished) }()
+		// Another task is always due just before this one, until this one is
+		// brought forward past it.
+		w.add(call.TaskKey{Agent: "a", ID: "other"}, time.Now().Add(time.Hour))
+		time.Sleep(time.Second / 2) // virtual
+		start = time.Now()
 		until := start.Add(40 * time.Second)
 		w.add(key, until)
 		time.Sleep(20 * time.Second) // virtual: looks at 1, 3, 7, 15 s, the next at 31 s
