@@ -52,7 +52,8 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error) {
 	ctx := r.Context()
 	if g.CardsNeedCredential && !g.anonymous[name] {
-		if _, err := g.Identity.Identify(ctx, credentialOf(r)); err != nil {
+		from := arrivalOf(r)
+		if _, err := g.Identity.Identify(ctx, from.credential()); err != nil {
 			return nil, err
 		}
 	}

@@ -72,13 +72,13 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 func (g *Gateway) outgoing(c *Call) http.Header {
 	h := make(http.Header, 6)
 	for _, name := range passed {
-		if v := c.http.Header.Values(name); len(v) > 0 {
+		if v := c.from.Header.Values(name); len(v) > 0 {
 			h[name] = v
 		}
 	}
 	if !c.anonymous() {
 		// It belongs to the trace, and a stranger's trace is not continued.
-		if v := c.http.Header.Values("Tracestate"); len(v) > 0 {
+		if v := c.from.Header.Values("Tracestate"); len(v) > 0 {
 			h["Tracestate"] = v
 		}
 	}
