@@ -20,11 +20,10 @@ import (
 
 // Endpoint is one interface of an agent.
 type Endpoint struct {
-	URL     string
+	URL     string // gRPC: see ParseGRPCAddress
 	Binding Binding
 	Version Version // only V10 is spoken
 	Tenant  string  // routing key of the card's interface, sent with every request
-	Plain   bool    // gRPC: without TLS
 }
 
 // Exchanger sends requests in a binding that this package leaves to others.

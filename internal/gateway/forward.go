@@ -101,7 +101,7 @@ func present(h http.Header, t *registry.Target) {
 // endpoint is where the target's interface is reached.
 func endpoint(t *registry.Target) a2a.Endpoint {
 	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.V10, Tenant: t.Interface.Tenant}
-	if p := t.Presented; p.Query != "" {
+	if p := t.Presented; p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
 		separator := "?"
 		if strings.Contains(ep.URL, "?") {
 			separator = "&"

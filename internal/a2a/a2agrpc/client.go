@@ -36,11 +36,10 @@ func (c *Client) Do(ctx context.Context, ep a2a.Endpoint, q *a2a.Request, header
 	fail := func(err error) (*a2a.Reply, error) {
 		return nil, &a2a.TransportError{Stage: a2a.StageDial, Err: err}
 	}
-	address, err := ParseAddress(ep.URL)
+	address, err := a2a.ParseGRPCAddress(ep.URL)
 	if err != nil {
 		return fail(err)
 	}
-	address = Address{Host: address.Host, Port: address.Port, Plain: address.Plain || ep.Plain}
 	out, err := outgoing(q, ep.Tenant)
 	if err != nil {
 		return fail(err)

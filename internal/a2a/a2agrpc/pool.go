@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/parley-mesh/parley/internal/a2a"
 )
 
 // Dial makes connections; it decides which addresses may be reached, with or
@@ -37,8 +39,8 @@ type Pool struct {
 	opt PoolOptions
 
 	mu     sync.Mutex
-	conns  map[Address]*conn // guarded by mu
-	closed bool              // guarded by mu
+	conns  map[a2a.GRPCAddress]*conn // guarded by mu
+	closed bool                      // guarded by mu
 }
 
 // NewPool makes an empty pool.
@@ -49,14 +51,14 @@ func NewPool(opt PoolOptions) *Pool {
 	if opt.HeaderBytes == 0 {
 		opt.HeaderBytes = 64 << 10
 	}
-	return &Pool{opt: opt, conns: map[Address]*conn{}}
+	return &Pool{opt: opt, conns: map[a2a.GRPCAddress]*conn{}}
 }
 
 // Close closes all connections. Calls under way end.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	conns := p.conns
-	p.conns, p.closed = map[Address]*conn{}, true
+	p.conns, p.closed = map[a2a.GRPCAddress]*conn{}, true
 	p.mu.Unlock()
 	for _, c := range conns {
 		c.close()
@@ -69,7 +71,8 @@ const maxConns = 64
 var errPoolClosed = errors.New("the agent's connections were closed")
 
 // at gives the connection to an address, which may not be made yet.
-func (p *Pool) at(a Address) (*conn, error) {
+func (p *Pool) at(a a2a.GRPCAddress) (*conn, error) {
+	a.Said = false // of no matter here
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -102,7 +105,7 @@ type conn struct {
 	why error // of the last failure to connect; guarded by mu
 }
 
-func (p *Pool) open(a Address) (*conn, error) {
+func (p *Pool) open(a a2a.GRPCAddress) (*conn, error) {
 	c := &conn{timeout: p.opt.DialTimeout}
 	dial, security := p.opt.DialTLS, credentials.TransportCredentials(nil)
 	if a.Plain {
@@ -113,7 +116,6 @@ func (p *Pool) open(a Address) (*conn, error) {
 			config = p.opt.TLS.Clone()
 		}
 		config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
-		config.ServerName = a.Host
 		security = notingTLS{credentials.NewTLS(config), c}
 	}
 	// passthrough: the name goes to the dialer, which resolves and judges it.
@@ -155,13 +157,13 @@ func (c *conn) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.why == nil {
-		return errNotHTTP2
+		return ErrNotHTTP2
 	}
 	return c.why
 }
 
-// errNotHTTP2 says that a connection came about and nothing useful came of it.
-var errNotHTTP2 = errors.New("what answers there does not speak HTTP/2 as gRPC does")
+// ErrNotHTTP2 says that a connection came about and nothing useful came of it.
+var ErrNotHTTP2 = errors.New("what answers there does not speak HTTP/2 as gRPC does")
 
 // ready waits for the connection, at most the time for dialling. Nothing of a call
 // has left before. A failure of before is not believed: the agent may be back.
@@ -188,7 +190,7 @@ func (c *conn) ready(ctx context.Context) error {
 			c.ResetConnectBackoff()
 		}
 		if !c.WaitForStateChange(ctx, state) {
-			if why := c.cause(); ctx.Err() == context.DeadlineExceeded && !errors.Is(why, errNotHTTP2) {
+			if why := c.cause(); ctx.Err() == context.DeadlineExceeded && !errors.Is(why, ErrNotHTTP2) {
 				return why
 			}
 			return ctx.Err()
@@ -224,3 +226,48 @@ func (e *TLSError) Error() string { return "TLS: " + e.Err.Error() }
 
 // Unwrap gives the cause.
 func (e *TLSError) Unwrap() error { return e.Err }
+
+// Pools holds one Pool for each agent, made when first asked for.
+type Pools struct {
+	opt PoolOptions
+
+	mu sync.Mutex
+	by map[string]*Pool // guarded by mu
+}
+
+// NewPools returns an empty set whose pools are made with opt.
+func NewPools(opt PoolOptions) *Pools { return &Pools{opt: opt, by: map[string]*Pool{}} }
+
+// For returns the pool of an agent, always the same until Forget.
+func (p *Pools) For(agent string) *Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pool := p.by[agent]
+	if pool == nil {
+		pool = NewPool(p.opt)
+		p.by[agent] = pool
+	}
+	return pool
+}
+
+// Forget closes an agent's connections. Calls under way on them end.
+func (p *Pools) Forget(agent string) {
+	p.mu.Lock()
+	pool := p.by[agent]
+	delete(p.by, agent)
+	p.mu.Unlock()
+	if pool != nil {
+		pool.Close()
+	}
+}
+
+// Close closes all connections.
+func (p *Pools) Close() {
+	p.mu.Lock()
+	pools := p.by
+	p.by = map[string]*Pool{}
+	p.mu.Unlock()
+	for _, pool := range pools {
+		pool.Close()
+	}
+}

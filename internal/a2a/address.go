@@ -1,4 +1,4 @@
-package a2agrpc
+package a2a
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Address is where a gRPC interface is reached.
-type Address struct {
+// GRPCAddress is where a gRPC interface is reached.
+type GRPCAddress struct {
 	Host  string // a name or an IP address, without brackets
 	Port  string
 	Plain bool // said to be without TLS
@@ -17,22 +17,23 @@ type Address struct {
 }
 
 // String is host:port, as the protocol writes the address of a gRPC interface.
-func (a Address) String() string { return net.JoinHostPort(a.Host, a.Port) }
+func (a GRPCAddress) String() string { return net.JoinHostPort(a.Host, a.Port) }
 
-// URL is the address in the form of a URL, for whoever compares origins.
-func (a Address) URL() string {
+// URL is the address in the form of a URL, which tells whether TLS is used, and
+// whose origin can be compared with others.
+func (a GRPCAddress) URL() string {
 	if a.Plain {
 		return "http://" + a.String()
 	}
 	return "https://" + a.String()
 }
 
-// ParseAddress reads the address of a gRPC interface: host:port, and also what
+// ParseGRPCAddress reads the address of a gRPC interface: host:port, and also what
 // cards hold instead, such as grpc://host:port, dns:///host:port or
 // https://host:port/. The error says what to write.
-func ParseAddress(text string) (Address, error) {
+func ParseGRPCAddress(text string) (GRPCAddress, error) {
 	errForm := errors.New("is not the address of a gRPC interface: write host:port, as agents.example.com:443")
-	var a Address
+	var a GRPCAddress
 	rest := text
 	if scheme, after, ok := strings.Cut(text, "://"); ok {
 		switch strings.ToLower(scheme) {
@@ -42,30 +43,30 @@ func ParseAddress(text string) (Address, error) {
 		case "grpcs", "https":
 			a.Said = true
 		default:
-			return Address{}, errForm
+			return GRPCAddress{}, errForm
 		}
 		rest = strings.TrimSuffix(strings.TrimPrefix(after, "/"), "/")
 	}
 	if strings.ContainsAny(rest, "/?#@ \\") {
-		return Address{}, errForm
+		return GRPCAddress{}, errForm
 	}
 	u, err := url.Parse("//" + rest)
 	if err != nil || u.Hostname() == "" || u.Host != rest {
-		return Address{}, errForm
+		return GRPCAddress{}, errForm
 	}
 	a.Host, a.Port = strings.ToLower(u.Hostname()), u.Port()
 	if a.Port == "" {
 		if !a.Said || strings.HasSuffix(rest, ":") {
-			return Address{}, errForm
+			return GRPCAddress{}, errForm
 		}
 		a.Port = map[bool]string{true: "80", false: "443"}[a.Plain]
 	}
 	if n, err := strconv.ParseUint(a.Port, 10, 16); err != nil || n == 0 {
-		return Address{}, errors.New("has a port out of range: write one from 1 to 65535")
+		return GRPCAddress{}, errors.New("has a port out of range: write one from 1 to 65535")
 	}
 	for _, r := range a.Host {
 		if r <= ' ' || r > '~' {
-			return Address{}, errors.New("has a host that is not ASCII: write it in its xn-- form")
+			return GRPCAddress{}, errors.New("has a host that is not ASCII: write it in its xn-- form")
 		}
 	}
 	return a, nil
