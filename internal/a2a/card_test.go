@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
