@@ -129,7 +129,11 @@ func (m *mesh) register(t *testing.T, behind *a2atest.Agent, url string) *Target
 	t.Helper()
 	m.agents++
 	name := parley.AgentName(fmt.Sprintf("reference-%d", m.agents))
-	added, err := m.control.AddAgent(t.Context(), control.NewAgent{Name: name, URL: url, Auth: &control.NewAuth{Kind: "bearer", Secret: agentToken}})
+	auth := &control.NewAuth{Kind: "bearer", Secret: agentToken}
+	if address := behind.Address(); address != "" {
+		auth.Origin = "http://" + address // another one than the card's
+	}
+	added, err := m.control.AddAgent(t.Context(), control.NewAgent{Name: name, URL: url, Auth: auth})
 	if err != nil || added.Agent.Status != "active" {
 		t.Fatalf("register the agent: %v, %+v", err, added)
 	}
