@@ -36,6 +36,8 @@ type changeData struct {
 
 	Key       string               `json:"key,omitempty"` // the public half
 	Principal parley.PrincipalName `json:"principal,omitempty"`
+	Kind      NameKind             `json:"kind,omitempty"`     // of CertName
+	CertName  string               `json:"certName,omitempty"` // linked or unlinked
 	Note      string               `json:"note,omitempty"`
 	ExpiresAt *time.Time           `json:"expiresAt,omitempty"`
 
