@@ -160,6 +160,16 @@ func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
 // Watched is how many tasks are watched now.
 func (g *Gateway) Watched() int { return g.watch.size() }
 
+// Freeze ends the exchanges of all frozen principals, which callers lists whole.
+// An exchange that had begun before a principal was frozen and reaches its agent
+// afterwards is ended as well. Tasks that the agent has named stay open and are
+// watched: the freeze is the caller's, not the agent's.
+func (g *Gateway) Freeze(callers []parley.PrincipalName) {
+	if ended := g.open.freeze(callers); ended > 0 {
+		g.Log.Info("exchanges of frozen principals ended", "count", ended)
+	}
+}
+
 // Abort ends every exchange under way; their calls end as canceled. It is the
 // last resort of a shutdown and gives the number of exchanges it ended.
 func (g *Gateway) Abort() int { return g.open.cancelAll(errShutdown) }
