@@ -100,6 +100,9 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 	q.Facts.HistoryLength = -1
 	version, versionErr := askedVersion(r)
 	q.Version = version
+	if err := encoded(r.Header); err != nil {
+		versionErr = err
+	}
 	if path == "" || path == "/" {
 		q.Binding = JSONRPC
 		if r.Method != http.MethodPost {
@@ -120,6 +123,17 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 		return q, err
 	}
 	return q, nil
+}
+
+// encoded refuses a body that is compressed: what a small one unpacks to has no
+// bound that the caller pays for, and no client of A2A sends one unasked.
+func encoded(h http.Header) *Error {
+	for _, line := range h["Content-Encoding"] {
+		if line = strings.TrimSpace(line); line != "" && !strings.EqualFold(line, "identity") {
+			return NewError(ReasonEncoding, "Content-Encoding %q is not supported; send the body as it is", clip(line))
+		}
+	}
+	return nil
 }
 
 func methodNotAllowed(verb, allowed string) *Error {

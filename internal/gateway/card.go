@@ -51,6 +51,11 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 // cardFor gives the card as this caller may see it.
 func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error) {
 	ctx := r.Context()
+	if credentialOf(r).Empty() || !g.CardsNeedCredential { // one that nobody looks at is none
+		if err := g.throttleAddress(r); err != nil {
+			return nil, err
+		}
+	}
 	if g.CardsNeedCredential && !g.anonymous[name] {
 		if _, err := g.Identity.Identify(ctx, credentialOf(r)); err != nil {
 			return nil, err
@@ -123,7 +128,7 @@ var meshSchemes = map[string]a2a.SecurityScheme{
 
 // refuseCard says why there is no card, as an HTTP+JSON error.
 func (g *Gateway) refuseCard(w http.ResponseWriter, r *http.Request, name parley.AgentName, err error) {
-	c := &Call{}
+	c := &Call{http: r}
 	c.record.Agent = name
 	reply := g.refuse(c, err)
 	q := &a2a.Request{Binding: a2a.HTTPJSON}

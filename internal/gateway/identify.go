@@ -33,6 +33,11 @@ func credentialOf(r *http.Request) identity.Credential {
 // agent that the configuration opens by name can be reached.
 func (g *Gateway) identify(ctx context.Context, c *Call) error {
 	credential := credentialOf(c.http)
+	if credential.Empty() {
+		if err := g.throttleAddress(c.http); err != nil {
+			return err
+		}
+	}
 	switch {
 	case credential.Empty() && !credential.LocalSocket && g.anonymous[c.record.Agent]:
 		c.caller = identity.AnonymousCaller(g.Environment)
