@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/parley-mesh/parley/internal/limit"
+	"github.com/parley-mesh/parley/internal/telemetry"
 )
 
 // bounds are what the callers of one listener may hold.
@@ -17,7 +18,7 @@ type bounds struct {
 	connections int           // in all; further ones wait
 	perAddress  int           // of one remote host; further ones are closed at once
 	write       time.Duration // for a peer to take one write
-	refused     func()        // a connection was closed because its host has too many
+	count       *telemetry.Connections
 }
 
 // bound puts bounds on a listener.
@@ -46,9 +47,10 @@ func (l *fairListener) Accept() (net.Conn, error) {
 		}
 		host := limit.HostOf(conn.RemoteAddr().String())
 		if l.take(host) {
+			l.count.Opened(1)
 			return &boundConn{Conn: conn, write: l.write, release: sync.OnceFunc(func() { l.give(host) })}, nil
 		}
-		l.refused()
+		l.count.Refused()
 		_ = conn.Close() // nothing was said on it
 	}
 }
@@ -64,6 +66,7 @@ func (l *fairListener) take(host netip.Addr) bool {
 }
 
 func (l *fairListener) give(host netip.Addr) {
+	l.count.Opened(-1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[host]--; l.open[host] == 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -94,13 +95,16 @@ func serverTLS(c config.TLS) (*tls.Config, error) {
 
 // newServer makes an HTTP server with the limits every listener shares. There
 // is no write timeout: streams live long, and every frame has its own deadline.
-func newServer(h http.Handler, l config.Limits) *http.Server {
+func newServer(h http.Handler, l config.Limits, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           readInTime(inTime(h, l.BodyTimeout, leftoverTimes*int64(l.RequestBody)), l.StreamWriteTimeout),
 		ReadHeaderTimeout: l.HeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		MaxHeaderBytes:    int(l.Header),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.StreamsPerConnection, WriteByteTimeout: l.StreamWriteTimeout},
+		// What strangers do wrong on a connection is theirs to see, and must not
+		// fill the log.
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: l.StreamsPerConnection, WriteByteTimeout: l.StreamWriteTimeout},
 	}
 }
 

@@ -29,14 +29,13 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 	if l.tls, err = serverTLS(a.cfg.TLS); err != nil {
 		return err
 	}
-	refused, err := a.measures.RefusedConnections()
-	if err != nil {
-		return err
-	}
-	all := bounds{perAddress: a.cfg.Limits.ConnectionsPerAddress, write: a.cfg.Limits.StreamWriteTimeout, refused: refused}
+	all := bounds{perAddress: a.cfg.Limits.ConnectionsPerAddress, write: a.cfg.Limits.StreamWriteTimeout}
 	bind := func(into *net.Listener, key, addr string, connections int) error {
 		callers := all
 		callers.connections = connections
+		if callers.count, err = telemetry.NewConnections(a.measures.Meter(), key); err != nil {
+			return err
+		}
 		opened, err := listenTCP(ctx, key, addr, callers)
 		if err != nil {
 			return err
@@ -161,7 +160,7 @@ func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local
 	if t != nil {
 		h = overTLS(h, a.cfg.TLS.HSTS)
 	}
-	s := newServer(h, a.cfg.Limits)
+	s := newServer(h, a.cfg.Limits, a.log)
 	a.listeners.servers = append(a.listeners.servers, s)
 	group.Go(func() error { return serve(s, l, t) })
 }

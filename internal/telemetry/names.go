@@ -34,6 +34,7 @@ const (
 	AgentBinding  = attribute.Key("parley.agent.binding")
 	Environment   = attribute.Key("parley.environment")
 	Reason        = attribute.Key("parley.reason")
+	Listener      = attribute.Key("parley.listener")
 	LimitedBy     = attribute.Key("parley.limited.by") // principal or address
 )
 
@@ -52,5 +53,6 @@ const (
 	MetricDropped            = "parley.store.dropped"       // counter
 	MetricWatchedTasks       = "parley.tasks.watched"       // gauge
 	MetricLimited            = "parley.calls.limited"       // counter {by}
-	MetricRefusedConnections = "parley.connections.refused" // counter
+	MetricOpenConnections    = "parley.connections.open"    // gauge {listener}
+	MetricRefusedConnections = "parley.connections.refused" // counter {listener}
 )

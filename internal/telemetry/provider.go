@@ -89,16 +89,6 @@ func (p *Provider) Meter() metric.Meter { return p.metrics.Meter(Scope) }
 // Tracer makes the mesh's spans.
 func (p *Provider) Tracer() trace.Tracer { return p.traces.Tracer(Scope) }
 
-// RefusedConnections makes the counter of connections that were closed because
-// their host holds too many, and gives what counts one.
-func (p *Provider) RefusedConnections() (func(), error) {
-	c, err := p.Meter().Int64Counter(MetricRefusedConnections, metric.WithDescription("Connections closed because their address holds too many."))
-	if err != nil {
-		return nil, fmt.Errorf("instrument %s: %w", MetricRefusedConnections, err)
-	}
-	return func() { c.Add(context.Background(), 1) }, nil
-}
-
 // Handler serves the metrics in Prometheus' format.
 func (p *Provider) Handler() http.Handler {
 	return promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{Registry: p.registry})
