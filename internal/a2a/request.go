@@ -144,7 +144,8 @@ func methodNotAllowed(verb, allowed string) *Error {
 
 // askedVersion reads the header, then the query. Only major and minor count.
 func askedVersion(r *http.Request) (Version, *Error) {
-	text := strings.TrimSpace(r.Header.Get(keyVersion))
+	// Several lines are no version: others may read another one of them.
+	text := strings.TrimSpace(strings.Join(r.Header[keyVersion], ", "))
 	if text == string(V10) {
 		return V10, nil
 	}
@@ -208,6 +209,9 @@ func splitExtensions(lines []string) []string {
 func (q *Request) ReadBody(body io.Reader) *Error {
 	if q.Binding == HTTPJSON {
 		return q.readREST(body)
+	}
+	if q.early != nil && q.early.Reason == ReasonEncoding {
+		return q.early // there is no id that could be read
 	}
 	raw, err := q.readAll(body)
 	if err != nil {
