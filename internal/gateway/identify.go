@@ -34,6 +34,11 @@ func (a *Arrival) credential() identity.Credential {
 func (g *Gateway) identify(ctx context.Context, c *Call) error {
 	credential := c.from.credential()
 	shown := !credential.Empty() || credential.LocalSocket
+	if credential.Empty() {
+		if err := g.throttleAddress(ctx, &c.from); err != nil {
+			return err
+		}
+	}
 	if !shown && len(g.anonymous) > 0 {
 		// Only now does it matter whom the call is for; the message of a caller
 		// with a wrong credential is not even received.
