@@ -213,6 +213,11 @@ func (a *App) openIdentity(ctx context.Context) error {
 	a.identity = identity.NewDirectory(a.store, registry.Homes{Store: a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
 		Log: a.log, Now: a.opts.Now, Sink: a.store,
+		Frozen: func(all []parley.PrincipalName) {
+			if a.gateway != nil { // it is made after the directory
+				a.gateway.Freeze(all)
+			}
+		},
 	})
 	if err := a.identity.Bootstrap(ctx); err != nil {
 		return err
@@ -227,7 +232,7 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 	path := filepath.Join(a.cfg.Data, control.AdminKeyFile)
 	kept, err := control.ReadAdminKey(path)
 	if err == nil {
-		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); err == nil && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
+		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); (err == nil || parley.KindOf(err) == parley.Frozen) && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
 			return nil
 		}
 	}
@@ -304,6 +309,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"watch tasks":             a.gateway.Run,
 		"refresh agents":          a.registry.Run,
 		"summarise auth failures": a.identity.Run,
+		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
 	} {
 		group.Go(func() error {

@@ -48,10 +48,11 @@ type Network struct {
 }
 
 // TLS names the server certificate of all listeners but the operations one.
-// Both fields are set or both are empty.
+// Cert and Key are both set or both empty.
 type TLS struct {
-	Cert string // PEM file with the certificate chain
-	Key  string // PEM file with the private key
+	Cert string        // PEM file with the certificate chain
+	Key  string        // PEM file with the private key
+	HSTS time.Duration // how long browsers are told to use TLS only; 0: they are not told
 }
 
 // CORS lists the web origins whose pages may call the edge.
@@ -92,12 +93,18 @@ type Limits struct {
 	StreamKeepalive    time.Duration
 	ShutdownTimeout    time.Duration
 
-	Connections         int
-	Streams             int
-	StreamsPerPrincipal int
-	IdlePerAgent        int
-	ListRefresh         int
-	ListRefreshTimeout  time.Duration
+	Connections           int
+	ConnectionsPerAddress int
+	StreamsPerConnection  int // HTTP/2: requests under way at once
+	RatePerPrincipal      int // requests a second
+	BurstPerPrincipal     int // requests
+	RatePerAddress        int // requests a second without a credential
+	BurstPerAddress       int // requests without a credential
+	Streams               int
+	StreamsPerPrincipal   int
+	IdlePerAgent          int
+	ListRefresh           int
+	ListRefreshTimeout    time.Duration
 }
 
 // Retention says how long finished records are kept.
@@ -186,6 +193,7 @@ func Default() *Config {
 		Environment: parley.Dev,
 		Cards:       CardsPublic,
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
+		TLS:         TLS{HSTS: 365 * day},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Limits:      defaultLimits(),
 		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
@@ -217,11 +225,17 @@ func defaultLimits() Limits {
 		StreamKeepalive:    4 * time.Second, // the official Python client gives up after 5 s of silence
 		ShutdownTimeout:    30 * time.Second,
 
-		Connections:         10_000,
-		Streams:             5_000,
-		StreamsPerPrincipal: 500,
-		IdlePerAgent:        256,
-		ListRefresh:         16,
-		ListRefreshTimeout:  2 * time.Second,
+		Connections:           10_000,
+		ConnectionsPerAddress: 5_000, // half of all: a proxy in front is one address
+		StreamsPerConnection:  250,
+		RatePerPrincipal:      1_000,
+		BurstPerPrincipal:     2_000,
+		RatePerAddress:        200,
+		BurstPerAddress:       1_000,
+		Streams:               5_000,
+		StreamsPerPrincipal:   500,
+		IdlePerAgent:          256,
+		ListRefresh:           16,
+		ListRefreshTimeout:    2 * time.Second,
 	}
 }

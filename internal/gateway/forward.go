@@ -123,11 +123,14 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 	switch shape {
 	case parley.ShapeDeadline:
 		reason = a2a.ReasonTimeout
+	case parley.ShapeFrozen:
+		reason = a2a.ReasonForbidden
 	case parley.ShapeNonsense, parley.ShapeTooLarge, parley.ShapeForeignID:
 		reason = a2a.ReasonInvalidAgentResponse
 	}
-	// A task outlives the mesh's own stop: the next start goes on watching it.
-	if shape != parley.ShapeStopped || !c.sees.owned {
+	// A task outlives the mesh's own stop, and its caller's freeze: it goes on
+	// being watched.
+	if shape != parley.ShapeStopped && shape != parley.ShapeFrozen || !c.sees.owned {
 		detail := message
 		if what := flaw(err); what != "" && shape == parley.ShapeNonsense {
 			detail += ": " + what
@@ -135,7 +138,11 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 		c.ends(parley.Judge(shape).Outcome, string(shape), detail)
 	}
 	g.Log.Warn("agent gave no usable answer", "agent", c.record.Agent, "call", c.record.ID, "kind", shape, "err", err)
-	return &a2a.Reply{Err: a2a.NewError(reason, "%s", message)}
+	e := a2a.NewError(reason, "%s", message)
+	if shape == parley.ShapeFrozen {
+		e.Reason = ReasonFrozen
+	}
+	return &a2a.Reply{Err: e}
 }
 
 // unansweredMessages say to a caller what happened, by failure shape.
@@ -145,6 +152,7 @@ var unansweredMessages = map[parley.Shape]string{
 	parley.ShapeDeadline:   "the agent did not answer in time; it may still be working",
 	parley.ShapeCallerGone: "the caller left before the agent answered",
 	parley.ShapeCanceled:   "an operator canceled the call",
+	parley.ShapeFrozen:     "the caller was frozen; the agent may still be working",
 	parley.ShapeStopped:    "the mesh is stopping; the agent may still be working",
 	parley.ShapeTooLarge:   "the agent's answer is larger than this mesh passes on",
 	parley.ShapeForeignID:  "the agent answered with a task or context that is not this caller's",

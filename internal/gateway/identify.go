@@ -33,29 +33,41 @@ func (a *Arrival) credential() identity.Credential {
 // agent that the configuration opens by name can be reached.
 func (g *Gateway) identify(ctx context.Context, c *Call) error {
 	credential := c.from.credential()
-	if credential.Empty() && !credential.LocalSocket && len(g.anonymous) > 0 {
+	shown := !credential.Empty() || credential.LocalSocket
+	if credential.Empty() {
+		if err := g.throttleAddress(ctx, &c.from); err != nil {
+			return err
+		}
+	}
+	if !shown && len(g.anonymous) > 0 {
 		// Only now does it matter whom the call is for; the message of a caller
 		// with a wrong credential is not even received.
 		if err := c.locate(ctx); err != nil {
 			return err
 		}
 	}
-	switch {
-	case credential.Empty() && !credential.LocalSocket && g.anonymous[c.record.Agent]:
-		c.caller = identity.AnonymousCaller(g.Environment)
-	default:
-		caller, err := g.Identity.Identify(ctx, credential)
-		if err != nil {
+	caller := identity.AnonymousCaller(g.Environment)
+	if shown || !g.anonymous[c.record.Agent] {
+		var err error
+		if caller, err = g.Identity.Identify(ctx, credential); err != nil {
+			if frozen := identity.FrozenCaller(err); frozen != nil {
+				c.comesFrom(frozen) // it is known, so the refusal is recorded
+			}
 			return err
 		}
-		c.caller = caller
 	}
-	c.record.Caller = c.caller.Name
-	c.record.CallerOwner = c.caller.Owner
-	c.record.CallerAgent = c.caller.Agent
-	c.record.Environment = c.caller.Environment
+	c.comesFrom(caller)
 	g.lap(c, "identify")
 	return nil
+}
+
+// comesFrom notes who calls.
+func (c *Call) comesFrom(caller *identity.Caller) {
+	c.caller = caller
+	c.record.Caller = caller.Name
+	c.record.CallerOwner = caller.Owner
+	c.record.CallerAgent = caller.Agent
+	c.record.Environment = caller.Environment
 }
 
 // resolve finds the agent and checks that this caller may call it.
