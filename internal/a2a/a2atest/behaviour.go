@@ -27,6 +27,7 @@ var behaviours = []behaviour{
 	{prefix: "tck-input-required", work: rest(a2a.StateInputRequired, "what is the amount?")},
 	{prefix: "tck-reject-task", work: rest(a2a.StateRejected, "this is nothing for me")},
 	{prefix: "tck-delayed-complete", work: completeLater},
+	{prefix: "test-resubscribe-message-id", work: completeLater},
 	{prefix: "tck-artifact-text", work: produce(textPart)},
 	{prefix: "tck-artifact-file-url", work: produce(linkPart)},
 	{prefix: "tck-artifact-file", work: produce(filePart)},
