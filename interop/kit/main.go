@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,8 +41,8 @@ var parts = map[string][]string{
 // bindings are the kit's names of the bindings.
 var bindings = map[string]a2a.Binding{"jsonrpc": a2a.JSONRPC, "rest": a2a.HTTPJSON}
 
-// delay is how long the agent works on a task that is to be subscribed to: more
-// than twice the kit's own time for a stream.
+// delay is how long the agent works on a task: more than twice the kit's own time
+// for a stream, as it asks, and long enough to cancel and continue it.
 const delay = 6 * time.Second
 
 // agentName is the reference agent's in the mesh.
@@ -192,20 +190,34 @@ type target struct{ url, token string }
 // before it. done ends both.
 func open(ctx context.Context, way string, binding a2a.Binding) (_ target, done func() error, err error) {
 	const token = "kit-token"
-	agent := a2atest.New(a2atest.Options{Bindings: []a2a.Binding{binding}, Credentials: map[string]string{"Bearer " + token: "kit"}, Delay: delay, Extended: a2atest.ExtendedServed})
-	url, closeAgent, err := serve(agent)
+	agent := a2atest.New(a2atest.Options{Bindings: []a2a.Binding{binding}, Credentials: map[string]string{"Bearer " + token: "kit"},
+		Default: "tck-delayed-complete", Delay: delay, Extended: a2atest.ExtendedServed})
+	var kitSees front
+	front, closeFront, err := serve(&kitSees)
 	if err != nil {
 		return target{}, nil, err
 	}
-	agent.SetURL(url + "/")
-	if way == "direct" {
-		return target{url, token}, closeAgent, nil
-	}
-	t, closeMesh, err := openMesh(ctx, url, token)
+	behind, closeAgent, err := serve(agent)
 	if err != nil {
-		return target{}, nil, errors.Join(err, closeAgent())
+		return target{}, nil, errors.Join(err, closeFront())
 	}
-	return t, func() error { return errors.Join(closeMesh(), closeAgent()) }, nil
+	done = func() error { return errors.Join(closeFront(), closeAgent()) }
+	if way == "direct" {
+		agent.SetURL(front + "/")
+		if err := kitSees.to(behind, ""); err != nil {
+			return target{}, nil, errors.Join(err, done())
+		}
+		return target{front, token}, done, nil
+	}
+	agent.SetURL(behind + "/")
+	key, edge, closeMesh, err := openMesh(ctx, front, behind, token)
+	if err != nil {
+		return target{}, nil, errors.Join(err, done())
+	}
+	if err := kitSees.to(edge, "/agents/"+agentName); err != nil {
+		return target{}, nil, errors.Join(err, closeMesh(), done())
+	}
+	return target{front, key}, func() error { return errors.Join(closeFront(), closeMesh(), closeAgent()) }, nil
 }
 
 func serve(h http.Handler) (address string, done func() error, err error) {
@@ -223,48 +235,30 @@ func serve(h http.Handler) (address string, done func() error, err error) {
 	}, nil
 }
 
-// openMesh runs a mesh with the agent behind it, and before it what the kit needs:
-// its HTTP+JSON client drops the path of an interface's address, so that the agent
-// has to answer at the root of a host.
-func openMesh(ctx context.Context, agent, token string) (_ target, done func() error, err error) {
+// openMesh runs a mesh that callers find at public, with the agent behind it. It
+// gives a caller's key and where the mesh really listens.
+func openMesh(ctx context.Context, public, agent, token string) (key, edge string, done func() error, err error) {
 	dir, err := os.MkdirTemp("", "parley")
 	if err != nil {
-		return target{}, nil, err
-	}
-	root := &httputil.ReverseProxy{FlushInterval: -1}
-	front, closeFront, err := serve(root)
-	if err != nil {
-		return target{}, nil, err
+		return "", "", nil, err
 	}
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.OpsListen, cfg.PublicURL = dir, "127.0.0.1:0", "", front
+	cfg.Data, cfg.Listen, cfg.OpsListen, cfg.PublicURL = dir, "127.0.0.1:0", "", public
 	mesh, err := app.Open(ctx, cfg, app.Options{})
 	if err != nil {
-		return target{}, nil, errors.Join(err, closeFront())
+		return "", "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- mesh.Run(running) }() // until done
 	done = func() error {
 		stop()
-		return errors.Join(closeFront(), <-ended, os.RemoveAll(dir))
+		return errors.Join(<-ended, os.RemoveAll(dir))
 	}
-	edge, err := url.Parse(mesh.Ready().Listen)
-	if err != nil {
-		return target{}, nil, errors.Join(err, done())
+	if key, err = register(ctx, mesh.Ready().Socket, agent, token); err != nil {
+		return "", "", nil, errors.Join(err, done())
 	}
-	const prefix = "/agents/" + agentName
-	root.Rewrite = func(r *httputil.ProxyRequest) {
-		r.SetURL(edge)
-		if !strings.HasPrefix(r.In.URL.Path, prefix+"/") {
-			r.Out.URL.Path, r.Out.URL.RawPath = prefix+r.In.URL.Path, ""
-		}
-	}
-	key, err := register(ctx, mesh.Ready().Socket, agent, token)
-	if err != nil {
-		return target{}, nil, errors.Join(err, done())
-	}
-	return target{front, key}, done, nil
+	return key, mesh.Ready().Listen, done, nil
 }
 
 // register adds the agent and makes a caller; it gives the caller's key.

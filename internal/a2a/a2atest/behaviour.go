@@ -42,10 +42,12 @@ var behaviours = []behaviour{
 	{prefix: "", work: produce(textPart)}, // tck-complete-task and all others
 }
 
-func behaviourOf(messageID string) behaviour {
-	for _, b := range behaviours {
-		if strings.HasPrefix(messageID, b.prefix) {
-			return b
+func (a *Agent) behaviourOf(messageID string) behaviour {
+	for _, id := range []string{messageID, a.opt.Default} {
+		for _, b := range behaviours[:len(behaviours)-1] {
+			if strings.HasPrefix(id, b.prefix) {
+				return b
+			}
 		}
 	}
 	return behaviours[len(behaviours)-1]
