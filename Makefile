@@ -35,7 +35,7 @@ fuzz: ## every fuzz target for FUZZTIME each (default 10s)
 
 generate: ## write every generated file anew
 	go test ./internal/rules -run '^TestGenerated$$' -count=1 -update
-	go test ./internal/conformance -run '^TestConformance$$' -count=1 -update
+	go test ./internal/conformance -run '^(TestConformance|TestTranscripts)$$' -count=1 -update
 
 tools:
 	cd tools && go build -o ../bin/ ./lint ./testsum
