@@ -15,6 +15,8 @@ var overGRPC = []pair{
 	{client: Go, agent: JavaScript, spoken: GRPC, served: HTTPJSON},
 	{client: JavaScript, agent: Go, spoken: JSONRPC, served: GRPC},
 	{client: Python, agent: Go, spoken: HTTPJSON, served: GRPC},
+	{client: Python, agent: Python, spoken: GRPC, served: GRPC},
+	{client: JavaScript, agent: Python, spoken: JSONRPC, served: GRPC},
 }
 
 // TestGRPCDirect runs every scenario over gRPC between stock peers alone.
