@@ -86,7 +86,7 @@ func (s scene) check(t *testing.T, all *meshes, callerSpeaks, agentSpeaks a2a.Bi
 	s.play(t, w, w.as(t, target.Alice))
 	archive := &txtar.Archive{Comment: fmt.Appendf(nil, "%s\nThe caller speaks %s, the agent %s. Rows %s.\n", s.shows, callerSpeaks, agentSpeaks, s.rows)}
 	known := strings.NewReplacer(target.Alice, "Bearer ALICES-KEY", target.Bob, "Bearer BOBS-KEY", target.Outsider, "Bearer OUTSIDERS-KEY", "Bearer "+agentToken, "Bearer THE-AGENTS-OWN",
-		outer, "http://mesh", m.public, "http://mesh", inner, "http://agent", at, "http://agent", string(target.Name), "echo")
+		m.grpc, "mesh:7401", outer, "http://mesh", m.public, "http://mesh", inner, "http://agent", at, "http://agent", string(target.Name), "echo")
 	names := naming{}
 	for i, part := range log.parts() {
 		archive.Files = append(archive.Files, txtar.File{Name: fmt.Sprintf("%d %s", i+1, part.title), Data: []byte(names.normal(known.Replace(part.text)))})
@@ -141,7 +141,7 @@ func (e *exchanges) tap(t *testing.T, way, target string) string {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		request, answer := &part{title: way}, &part{title: into + " to " + from}
-		request.text = r.Method + " " + r.URL.RequestURI() + "\n" + headers(r.Header) + readable(body)
+		request.text = r.Method + " " + r.URL.RequestURI() + "\n" + headerLines(r.Header) + readable(body)
 		e.mu.Lock()
 		e.all = append(e.all, request)
 		e.mu.Unlock()
@@ -155,7 +155,7 @@ func (e *exchanges) tap(t *testing.T, way, target string) string {
 		defer func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			answer.text = fmt.Sprintf("%d %s\n%s%s", noted.status, http.StatusText(noted.status), headers(w.Header()), readable(noted.body.Bytes()))
+			answer.text = fmt.Sprintf("%d %s\n%s%s", noted.status, http.StatusText(noted.status), headerLines(w.Header()), readable(noted.body.Bytes()))
 		}()
 		proxy.ServeHTTP(noted, r)
 	}))
@@ -200,7 +200,7 @@ func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 // unread are headers that say nothing about the protocol.
 var unread = []string{"Accept-Encoding", "Connection", "Content-Length", "Date", "Traceparent", "Tracestate", "User-Agent", "X-Accel-Buffering", "X-Forwarded-For"}
 
-func headers(h http.Header) string {
+func headerLines(h http.Header) string {
 	var b strings.Builder
 	var names []string
 	for name := range h {

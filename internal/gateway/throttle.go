@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/netip"
 
 	"github.com/parley-mesh/parley/internal/limit"
@@ -66,16 +65,16 @@ func (g *Gateway) throttle(ctx context.Context, c *Call) error {
 
 // throttleAddress refuses a host that sends too many requests without a
 // credential. The mesh's own socket has no address.
-func (g *Gateway) throttleAddress(r *http.Request) error {
-	if throughSocket(r) {
+func (g *Gateway) throttleAddress(ctx context.Context, from *Arrival) error {
+	if from.LocalSocket {
 		return nil
 	}
-	host := limit.HostOf(r.RemoteAddr)
+	host := limit.HostOf(from.RemoteAddr)
 	exceeded, tell := g.rates.addresses.Take(host, g.Now())
 	if exceeded == nil {
 		return nil
 	}
-	g.Calls.Limited(r.Context(), byAddress)
+	g.Calls.Limited(ctx, byAddress)
 	if tell {
 		g.Log.Warn("an address without a credential asks too often", "address", host, "limit", g.Limits.PerAddress.PerSecond)
 	}
