@@ -145,7 +145,7 @@ func (m *mesh) register(t *testing.T, behind *a2atest.Agent, url string) *Target
 	if err != nil || added.Agent.Status != "active" {
 		t.Fatalf("register the agent: %v, %+v", err, added)
 	}
-	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), GRPC: m.grpc, Tenant: "agents." + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String, Mesh: m, Name: name, Behind: url}
+	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), GRPC: m.grpc, Tenant: "agents." + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String, Mesh: m, Name: name, Home: url}
 }
 
 // writeCertificate makes a certificate for the loopback address, which nobody

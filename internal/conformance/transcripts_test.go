@@ -86,7 +86,7 @@ func (s scene) check(t *testing.T, all *meshes, callerSpeaks, agentSpeaks a2a.Bi
 	s.play(t, w, w.as(t, target.Alice))
 	archive := &txtar.Archive{Comment: fmt.Appendf(nil, "%s\nThe caller speaks %s, the agent %s. Rows %s.\n", s.shows, callerSpeaks, agentSpeaks, s.rows)}
 	known := strings.NewReplacer(target.Alice, "Bearer ALICES-KEY", target.Bob, "Bearer BOBS-KEY", target.Outsider, "Bearer OUTSIDERS-KEY", "Bearer "+agentToken, "Bearer THE-AGENTS-OWN",
-		outer, "http://mesh", m.public, "http://mesh", inner, "http://agent", at, "http://agent", string(target.Name), "echo")
+		m.grpc, "mesh:7401", outer, "http://mesh", m.public, "http://mesh", inner, "http://agent", at, "http://agent", string(target.Name), "echo")
 	names := naming{}
 	for i, part := range log.parts() {
 		archive.Files = append(archive.Files, txtar.File{Name: fmt.Sprintf("%d %s", i+1, part.title), Data: []byte(names.normal(known.Replace(part.text)))})

@@ -38,8 +38,11 @@ var parts = map[string][]string{
 	"features":     {"tests/optional/features/"},
 }
 
-// bindings are the kit's names of the bindings.
-var bindings = map[string]a2a.Binding{"jsonrpc": a2a.JSONRPC, "rest": a2a.HTTPJSON}
+// bindings are what the agent serves, by the kit's names. Its tests of equivalence
+// compare one binding with another.
+var bindings = map[string][]a2a.Binding{"jsonrpc": {a2a.JSONRPC}, "rest": {a2a.HTTPJSON}, pair: {a2a.JSONRPC, a2a.HTTPJSON}}
+
+const pair = "jsonrpc,rest"
 
 // delay is how long the agent works on a task: more than twice the kit's own time
 // for a stream, as it asks, and long enough to cancel and continue it.
@@ -58,7 +61,7 @@ func main() {
 	flag.StringVar(&o.kit, "kit", "", "folder of the kit (required)")
 	flag.StringVar(&o.python, "python", "python3", "interpreter that has the kit's requirements")
 	flag.StringVar(&o.way, "way", "", "direct or through; empty: both")
-	flag.StringVar(&o.transport, "transport", "", "jsonrpc or rest; empty: both")
+	flag.StringVar(&o.transport, "transport", "", "jsonrpc, rest or both as jsonrpc,rest; empty: each")
 	flag.StringVar(&o.part, "part", "mandatory", "mandatory, capabilities, equivalence, quality, features or all")
 	flag.Parse()
 	o.more = flag.Args()
@@ -83,8 +86,11 @@ func run(ctx context.Context, o options) error {
 	}
 	chosen := choose(o.part, "all", "mandatory", "capabilities", "equivalence", "quality", "features")
 	for _, way := range choose(o.way, "", "direct", "through") {
-		for _, transport := range choose(o.transport, "", "jsonrpc", "rest") {
+		for _, transport := range choose(o.transport, "", "jsonrpc", "rest", pair) {
 			for _, part := range chosen {
+				if (part == "equivalence") != (transport == pair) {
+					continue
+				}
 				if err := o.runPart(ctx, way, transport, part); err != nil {
 					return err
 				}
@@ -188,9 +194,9 @@ type target struct{ url, token string }
 
 // open starts the reference agent with one binding and, for through, a mesh
 // before it. done ends both.
-func open(ctx context.Context, way string, binding a2a.Binding) (_ target, done func() error, err error) {
+func open(ctx context.Context, way string, served []a2a.Binding) (_ target, done func() error, err error) {
 	const token = "kit-token"
-	agent := a2atest.New(a2atest.Options{Bindings: []a2a.Binding{binding}, Credentials: map[string]string{"Bearer " + token: "kit"},
+	agent := a2atest.New(a2atest.Options{Bindings: served, Credentials: map[string]string{"Bearer " + token: "kit"},
 		Default: "tck-delayed-complete", Delay: delay, Extended: a2atest.ExtendedServed})
 	var kitSees front
 	front, closeFront, err := serve(&kitSees)
