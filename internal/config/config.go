@@ -16,7 +16,7 @@ type Config struct {
 	OpsListen     string // empty: no operations listener
 	PublicURL     string // empty: derived from the address Listen is bound to; never ends in a slash
 	Data          string // absolute after Load
-	Store         string // empty: SQLite in Data
+	Store         Store  // zero: SQLite in Data
 	Durability    Durability
 	Environment   parley.Environment
 	MasterKey     Secret // zero: the key file in Data
@@ -27,6 +27,7 @@ type Config struct {
 	CORS      CORS
 	Auth      Auth
 	A2A       A2A
+	Postgres  Postgres
 	Limits    Limits
 	Retention Retention
 	Agents    Agents
@@ -67,6 +68,14 @@ type Auth struct {
 // A2A holds choices where the protocol leaves room.
 type A2A struct {
 	StrictVersion bool
+}
+
+// Postgres says how a store on PostgreSQL is used.
+type Postgres struct {
+	Connections      int           // that read at once; four more write and listen
+	ConnectTimeout   time.Duration // for one server
+	StatementTimeout time.Duration // of a read, and of a transaction of the writer
+	Lease            time.Duration // without a sign of life after which a replica is dead
 }
 
 // Limits bounds what one peer can make the process hold or wait for.
@@ -184,6 +193,7 @@ func Default() *Config {
 		Cards:       CardsPublic,
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
+		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),
 		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
