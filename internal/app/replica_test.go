@@ -4,10 +4,13 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -337,4 +340,129 @@ func TestReplicaNeedsTheMasterKey(t *testing.T) {
 		}
 	}
 	one.Agent("agent")
+}
+
+// TestReplicaKilledUnderLoad: of two processes one is killed in the middle of its
+// work. Nothing that it acknowledged is lost, every call it had begun has an end
+// or is unknown, the other one serves on, and watches the tasks that were left.
+func TestReplicaKilledUnderLoad(t *testing.T) {
+	store := storeVariable + "=" + pgtest.Database(t)
+	one, two := parleytest.Dir(t), parleytest.Dir(t)
+	doomed := startProcess(t, one, store)
+	key, err := os.ReadFile(filepath.Join(one, "master.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(two, "master.key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := startProcess(t, two, store)
+	agent := parleytest.NewAgent(t, a2a.JSONRPC)
+	ctx := t.Context()
+	if _, err := doomed.admin.AddAgent(ctx, control.NewAgent{Name: "agent", URL: agent.URL}); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]string{}
+	for _, name := range []parley.PrincipalName{"alice", "bob"} {
+		if _, err := other.admin.CreatePrincipal(ctx, control.NewPrincipal{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		key, err := doomed.admin.CreateKey(ctx, control.NewKey{Principal: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[string(name)] = key.Text
+	}
+	// Every tenth task goes on, until the killed process is gone.
+	var released atomic.Bool
+	agent.Answer(tasks(func(id string) a2a.TaskState {
+		if strings.HasSuffix(id, "7") && !released.Load() {
+			return a2a.StateWorking
+		}
+		return a2a.StateCompleted
+	}))
+	aside, stop := context.WithCancel(ctx)
+	toldByOther := make(chan map[string]answer, 1)
+	go func() {
+		toldByOther <- load(aside, connTo(other.ready.Listen, "agent", keys["bob"]), "bob", 1<<62, nil)
+	}()
+	killed := time.Time{}
+	told := load(ctx, connTo(doomed.ready.Listen, "agent", keys["alice"]), "alice", 500, func() {
+		if err := doomed.cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		killed = time.Now()
+	})
+	if killed.IsZero() {
+		t.Fatalf("the load ended after %d answers", len(told))
+	}
+	_ = doomed.cmd.Wait() // killed, so always an error
+	released.Store(true)
+	open := control.CallFilter{Outcome: "open", Caller: "alice"}
+	for deadline := time.Now().Add(parleytest.Patience); ; {
+		page, err := other.admin.Calls(ctx, open, control.List{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Items) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a call of the killed process is still open: %+v", page.Items[0])
+		}
+	}
+	stop()
+	others := <-toldByOther
+	t.Logf("%d answered by the killed process, %d by the other", len(told), len(others))
+	checkRecords(t, other.admin, agent, told, killed)
+	conn := connTo(other.ready.Listen, "agent", keys["alice"])
+	for id, a := range told {
+		if _, err := conn.GetTask(ctx, a2a.GetTaskRequest{ID: a.task}); err != nil {
+			t.Errorf("the task of %s at the other process: %v", id, err)
+			break
+		}
+	}
+}
+
+// checkRecords: every call that the agent saw is on record and has an end.
+func checkRecords(t *testing.T, admin *control.Client, agent *parleytest.Agent, told map[string]answer, killed time.Time) {
+	t.Helper()
+	records := map[string]control.Call{}
+	for c, err := range control.All(t.Context(), control.List{Limit: 200}, func(ctx context.Context, l control.List) (control.Page[control.Call], error) {
+		return admin.Calls(ctx, control.CallFilter{Method: "SendMessage", Caller: "alice"}, l)
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records[c.MessageID] = c
+	}
+	unknown := 0
+	for id, a := range told {
+		c, ok := records[id]
+		switch {
+		case !ok:
+			t.Errorf("call %s was answered, and there is no record of it", id)
+		case c.Outcome == "unknown":
+			if unknown++; killed.Sub(a.at) > time.Second {
+				t.Errorf("call %s was answered %v before the kill and reads unknown", id, killed.Sub(a.at))
+			}
+		case c.Outcome != "ok" || c.TaskID != a.task:
+			t.Errorf("call %s is recorded as %+v", id, c)
+		}
+	}
+	for _, s := range agent.Seen() {
+		var in a2a.SendMessageRequest
+		if s.Method != a2a.SendMessage || json.Unmarshal(s.Params, &in) != nil || !strings.HasPrefix(in.Message.MessageID, "alice-") {
+			continue
+		}
+		if _, ok := records[in.Message.MessageID]; !ok {
+			t.Errorf("the agent saw %s, and there is no record of it", in.Message.MessageID)
+		}
+	}
+	for id, c := range records {
+		if c.Ended == nil {
+			t.Errorf("call %s is still open: %+v", id, c)
+		}
+	}
+	t.Logf("%d calls on record, %d of those that were answered unknown", len(records), unknown)
 }

@@ -271,6 +271,21 @@ func (s *Server) Exec(t testing.TB, database string, statements ...string) {
 	}
 }
 
+// Folder makes a folder of the server's own inside dir, for a tablespace.
+func (s *Server) Folder(t testing.TB, dir string) string {
+	t.Helper()
+	folder, err := os.MkdirTemp(dir, "tablespace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.creds != nil {
+		if err := os.Chown(folder, int(s.creds.Uid), int(s.creds.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
 // pids are the server's processes, its first one first.
 func (s *Server) pids(t testing.TB) []int {
 	t.Helper()
