@@ -215,6 +215,9 @@ func (w *where) tasks(f call.TaskFilter) {
 	if f.Agent != "" {
 		w.and("agent = ?", string(f.Agent))
 	}
+	if f.Owner != "" {
+		w.and("owner = ?", string(f.Owner))
+	}
 	if f.ContextID != "" {
 		w.and("context_id = ?", f.ContextID)
 	}
