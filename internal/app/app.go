@@ -172,7 +172,7 @@ func (a *App) openStore(ctx context.Context) error {
 	a.hub = &event.Hub{}
 	db, err := store.Open(ctx, store.Options{
 		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
-		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Postgres: a.postgres(),
+		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Postgres: postgresOptions(a.cfg),
 	})
 	if err != nil {
 		return a.fromWhere(err)
@@ -195,19 +195,6 @@ func (a *App) openStore(ctx context.Context) error {
 	}
 	db.Measure(meter)
 	return nil
-}
-
-// postgres is how the store on PostgreSQL is reached; zero for SQLite.
-func (a *App) postgres() store.Postgres {
-	address, ok := a.cfg.Store.Postgres()
-	if !ok {
-		return store.Postgres{}
-	}
-	p := a.cfg.Postgres
-	return store.Postgres{
-		URL: address, Conns: p.Connections, ConnectTimeout: p.ConnectTimeout, StatementTimeout: p.StatementTimeout,
-		Lease: p.Lease, Address: a.cfg.Listen,
-	}
 }
 
 // fromWhere adds to a refusal of a data directory that is taken who named it:

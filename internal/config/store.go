@@ -21,6 +21,18 @@ func PostgresStore(address string) Store {
 	return Store{address: NewSecret(address), shown: withoutPassword(address)}
 }
 
+// ParseStore reads a store as the configuration's key does: sqlite, an address of
+// PostgreSQL, or file:PATH or env:NAME that holds one. env is an environment as
+// os.Environ gives it.
+func ParseStore(text string, env []string) (s Store, err error) {
+	known := parseEnv(env)
+	err = (&storeValue{&s}).setFrom(text, "", func(name string) (string, bool) {
+		value, ok := known[name]
+		return value, ok
+	})
+	return s, err
+}
+
 // Postgres gives the address of the PostgreSQL store, or false for SQLite.
 // Whoever calls it answers for where the password in it goes.
 func (s Store) Postgres() (address string, ok bool) { return s.address.Reveal(), s.address.IsSet() }
