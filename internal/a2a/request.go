@@ -85,7 +85,8 @@ type Request struct {
 	contentType  string
 	contentSize  int64
 	opt          ServerOptions
-	early        *Error // JSON-RPC: refused by the headers, told once the id is known
+	editRaw      RawEditor // gRPC
+	early        *Error    // JSON-RPC: refused by the headers, told once the id is known
 }
 
 // Open reads what the request line and the headers tell, without the body. path is
@@ -351,6 +352,9 @@ func (q *Request) Set(path string, value jsontext.Value) error {
 	if err != nil {
 		return err
 	}
+	if q.Binding == GRPC {
+		return q.editMessage(s, path, value)
+	}
 	q.splice(s, func(raw []byte) ([]byte, error) { return jsonwire.Set(raw, path, value) })
 	return nil
 }
@@ -361,6 +365,9 @@ func (q *Request) Delete(path string) error {
 	s, ok, err := jsonwire.PlanDelete(q.Params, path)
 	if err != nil || !ok {
 		return err
+	}
+	if q.Binding == GRPC {
+		return q.editMessage(s, path, nil)
 	}
 	q.splice(s, func(raw []byte) ([]byte, error) { return jsonwire.Delete(raw, path) })
 	return nil

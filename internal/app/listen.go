@@ -52,7 +52,7 @@ func flagName(key string) string {
 	if key == "listen" {
 		return "listen"
 	}
-	return map[string]string{"ops_listen": "ops-listen", "control_listen": "control-listen"}[key]
+	return map[string]string{"ops_listen": "ops-listen", "control_listen": "control-listen", "grpc_listen": "grpc-listen"}[key]
 }
 
 // listenSocket opens DATA/parley.sock for its owner alone. A socket left by a

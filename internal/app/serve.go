@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
@@ -45,6 +46,11 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if a.cfg.GRPCListen != "" {
+		if err := bind(&l.grpc, "grpc_listen", a.cfg.GRPCListen, a.cfg.Limits.Connections); err != nil {
+			return err
+		}
+	}
 	if a.cfg.OpsListen != "" {
 		if err := bind(&l.ops, "ops_listen", a.cfg.OpsListen, maxOpsConnections); err != nil {
 			return err
@@ -62,6 +68,9 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 	a.ready.Control = a.ready.Listen
 	if l.control != nil {
 		a.ready.Control = a.address(l.control)
+	}
+	if l.grpc != nil {
+		a.ready.GRPC = a.cfg.PublicGRPCAddress(a.ready.Public, l.grpc.Addr())
 	}
 	if l.ops != nil {
 		a.ready.Ops = "http://" + l.ops.Addr().String()
@@ -97,10 +106,13 @@ func (a *App) openGateway(ctx context.Context) error {
 	answers := jsonwire.Limits{MaxBytes: int64(c.Limits.ResponseBody), MaxDepth: c.Limits.JSONDepth}
 	a.gateway = gateway.New(gateway.Options{
 		Identity: a.identity, Agents: a.agents, Journal: a.store,
-		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport,
-		Server: a2a.ServerOptions{StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive, FrameTimeout: c.Limits.StreamWriteTimeout},
-		Calls:  calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
-		Environment: c.Environment, PublicURL: a.ready.Public, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
+		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger,
+		Server: a2a.ServerOptions{
+			StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive,
+			FrameTimeout: c.Limits.StreamWriteTimeout, BodyTimeout: c.Limits.BodyTimeout,
+		},
+		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
+		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
 		Limits: gateway.Limits{
 			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
 			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
@@ -136,6 +148,7 @@ func (a *App) startServers(group *errgroup.Group) {
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)
 	a.start(group, l.socket, both, true)
+	a.startGRPC(group)
 	if l.ops != nil {
 		a.start(group, l.ops, a.opsHandler(), true)
 	}
@@ -151,6 +164,21 @@ func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local
 	}
 	a.listeners.servers = append(a.listeners.servers, s)
 	group.Go(func() error { return serve(s, l, t) })
+}
+
+// startGRPC serves the edge over gRPC, with the TLS of the other edge.
+func (a *App) startGRPC(group *errgroup.Group) {
+	l := a.listeners.grpc
+	if l == nil {
+		return
+	}
+	limits := a.cfg.Limits
+	s := a2agrpc.NewServer(a.gateway.ServeGRPC, a2agrpc.Options{
+		A2A: a.gateway.Server, TLS: a.listeners.tls, Log: a.log, Idle: limits.IdleTimeout,
+		HeaderBytes: int(limits.Header), HandshakeTime: limits.HeaderTimeout,
+	})
+	a.listeners.servers = append(a.listeners.servers, s)
+	group.Go(func() error { return s.Serve(l) })
 }
 
 // stopServers stops accepting, waits for calls under way until shortly before

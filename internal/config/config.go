@@ -13,8 +13,10 @@ import (
 type Config struct {
 	Listen        string // edge and control API
 	ControlListen string // empty: the control API shares Listen
+	GRPCListen    string // empty: no gRPC listener
 	OpsListen     string // empty: no operations listener
 	PublicURL     string // empty: derived from the address Listen is bound to; never ends in a slash
+	GRPCPublicURL string // host:port; empty: derived from the address GRPCListen is bound to
 	Data          string // absolute after Load
 	Store         string // empty: SQLite in Data
 	Durability    Durability
@@ -178,6 +180,7 @@ const day = 24 * time.Hour
 func Default() *Config {
 	return &Config{
 		Listen:      "127.0.0.1:7400",
+		GRPCListen:  "127.0.0.1:7401",
 		OpsListen:   "127.0.0.1:7402",
 		Durability:  DurabilityStrict,
 		Environment: parley.Dev,

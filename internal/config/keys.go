@@ -34,8 +34,10 @@ func (c *Config) processKeys() []key {
 	return []key{
 		{"listen", addr(&c.Listen), "listen", "Address of the edge and, unless `control_listen` is set, of the control API. Port 0 takes a free port."},
 		{"control_listen", optionalAddr(&c.ControlListen), "control-listen", "Address of the control API alone. Empty: it is served on `listen`."},
+		{"grpc_listen", optionalAddr(&c.GRPCListen), "grpc-listen", "Address of the edge over gRPC. Empty: not served."},
 		{"ops_listen", optionalAddr(&c.OpsListen), "ops-listen", "Address of metrics, health and profiling. Empty: not served."},
 		{"public_url", baseURL(&c.PublicURL), "public-url", "Address under which callers reach the edge, as cards print it. Empty: made from `listen`, which must then name one address."},
+		{"grpc_public_url", optionalAddr(&c.GRPCPublicURL), "", "The `host:port` under which callers reach gRPC, as cards print it. Empty: the host of `public_url` with the port of `grpc_listen`."},
 		{"data", path(&c.Data, "$XDG_DATA_HOME/parley"), "data", "Folder of the store, keys and the local socket. Without XDG_DATA_HOME: `~/.local/share/parley`."},
 		{"store", text(&c.Store, "store"), "store", "Where state is kept. Empty: SQLite in `data`, which is the only store so far."},
 		{"durability", choice(&c.Durability, DurabilityStrict, DurabilityRelaxed), "durability", "`strict`: a call is on disk before it has effects. `relaxed`: with the next batch, so a crash may lose the last milliseconds."},

@@ -52,7 +52,8 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error) {
 	ctx := r.Context()
 	if g.CardsNeedCredential && !g.anonymous[name] {
-		if _, err := g.Identity.Identify(ctx, credentialOf(r)); err != nil {
+		from := arrivalOf(r)
+		if _, err := g.Identity.Identify(ctx, from.credential()); err != nil {
 			return nil, err
 		}
 	}
@@ -74,8 +75,8 @@ func (g *Gateway) streamsFrom(agent *registry.Agent) bool {
 	return err != nil || card.streams
 }
 
-// rewrite gives the agent's card as the mesh shows it: both bindings at the
-// mesh's address, whatever the agent itself speaks.
+// rewrite gives the agent's card as the mesh shows it: all bindings at the
+// mesh's addresses, whatever the agent itself speaks.
 func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 	g.cards.mu.Lock()
 	defer g.cards.mu.Unlock()
@@ -90,6 +91,9 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		},
 		ExtendedAgentCard: &no,
+	}
+	if g.PublicGRPC != "" {
+		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})
 	}
 	if !g.anonymous[agent.Name] {
 		to.SecuritySchemes = meshSchemes

@@ -72,13 +72,13 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 func (g *Gateway) outgoing(c *Call) http.Header {
 	h := make(http.Header, 6)
 	for _, name := range passed {
-		if v := c.http.Header.Values(name); len(v) > 0 {
+		if v := c.from.Header.Values(name); len(v) > 0 {
 			h[name] = v
 		}
 	}
 	if !c.anonymous() {
 		// It belongs to the trace, and a stranger's trace is not continued.
-		if v := c.http.Header.Values("Tracestate"); len(v) > 0 {
+		if v := c.from.Header.Values("Tracestate"); len(v) > 0 {
 			h["Tracestate"] = v
 		}
 	}
@@ -101,7 +101,7 @@ func present(h http.Header, t *registry.Target) {
 // endpoint is where the target's interface is reached.
 func endpoint(t *registry.Target) a2a.Endpoint {
 	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.V10, Tenant: t.Interface.Tenant}
-	if p := t.Presented; p.Query != "" {
+	if p := t.Presented; p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
 		separator := "?"
 		if strings.Contains(ep.URL, "?") {
 			separator = "&"

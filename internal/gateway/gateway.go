@@ -54,17 +54,22 @@ type Options struct {
 	Client   a2a.Client // its limits; the transport is each agent's own
 	// Transport gives the connection pool towards one agent.
 	Transport func(agent parley.AgentName) http.RoundTripper
-	Server    a2a.ServerOptions
-	Calls     *telemetry.Calls
-	Tracer    trace.Tracer
-	Log       *slog.Logger
-	Now       func() time.Time
+	// GRPC gives the way to an agent's gRPC interfaces; nil: they are not spoken.
+	GRPC   func(agent parley.AgentName) a2a.Exchanger
+	Server a2a.ServerOptions
+	Calls  *telemetry.Calls
+	Tracer trace.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 
 	// Environment is the mesh's own; anonymous callers are in it.
 	Environment parley.Environment
 	// PublicURL is the address under which callers reach the mesh, without a
 	// trailing slash; cards print it.
 	PublicURL string
+	// PublicGRPC is the host:port under which callers reach the gRPC listener, as
+	// cards print it; empty where there is none.
+	PublicGRPC string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
 	// CardsNeedCredential closes the well-known cards to callers without one.
@@ -146,6 +151,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
 	c := g.Client
 	c.Transport = g.Transport(agent)
+	if g.GRPC != nil {
+		c.GRPC = g.GRPC(agent)
+	}
 	return &c
 }
 

@@ -18,23 +18,31 @@ func throughSocket(r *http.Request) bool {
 	return ok && addr.Network() == "unix"
 }
 
-// credentialOf is what a request presents.
-func credentialOf(r *http.Request) identity.Credential {
+// credential is what a request presents.
+func (a *Arrival) credential() identity.Credential {
 	return identity.Credential{
 		// Several lines are no credential: others may read another one of them.
-		Authorization: strings.Join(r.Header["Authorization"], ", "),
-		XAPIKey:       strings.Join(r.Header["X-Api-Key"], ", "),
-		RemoteAddr:    r.RemoteAddr,
-		LocalSocket:   throughSocket(r),
+		Authorization: strings.Join(a.Header["Authorization"], ", "),
+		XAPIKey:       strings.Join(a.Header["X-Api-Key"], ", "),
+		RemoteAddr:    a.RemoteAddr,
+		LocalSocket:   a.LocalSocket,
 	}
 }
 
 // identify says who calls. It fails closed: without a valid credential only an
 // agent that the configuration opens by name can be reached.
 func (g *Gateway) identify(ctx context.Context, c *Call) error {
-	credential := credentialOf(c.http)
+	credential := c.from.credential()
+	open := credential.Empty() && !credential.LocalSocket
+	if open && len(g.anonymous) > 0 {
+		// Only now does it matter whom the call is for; the message of a caller
+		// with a wrong credential is not even received.
+		if err := c.locate(ctx); err != nil {
+			return err
+		}
+	}
 	caller := identity.AnonymousCaller(g.Environment)
-	if !credential.Empty() || credential.LocalSocket || !g.anonymous[c.record.Agent] {
+	if !open || !g.anonymous[c.record.Agent] {
 		var err error
 		if caller, err = g.Identity.Identify(ctx, credential); err != nil {
 			if frozen := identity.FrozenCaller(err); frozen != nil {

@@ -50,7 +50,7 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	case parley.NotFound:
 		e.Reason, e.RPCCode, e.HTTP, e.Status = ReasonAgentUnknown, -32601, http.StatusNotFound, "NOT_FOUND"
 	case parley.Internal, parley.Unavailable:
-		g.Log.Log(c.http.Context(), refusalLevel(err), "call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
+		g.Log.Log(context.Background(), refusalLevel(err), "call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
 	}
 	shape := parley.ShapeRefused
 	if kind == parley.NotFound || kind == parley.Invalid {

@@ -156,7 +156,7 @@ func (g *Gateway) streamEnded(s *acceptedStream) {
 		c.ends(parley.Judge(parley.ShapeCut).Outcome, string(parley.ShapeCut), unansweredMessages[parley.ShapeCut])
 	}
 	g.lap(c, "stream")
-	ctx := context.WithoutCancel(c.http.Context())
+	ctx := context.WithoutCancel(s.exchange)
 	if err := g.write(ctx, c, false); err != nil {
 		g.Log.Error("call not settled", "call", c.record.ID, "agent", c.record.Agent, "err", err)
 	}
