@@ -26,7 +26,7 @@ import (
 // anything is served.
 func (a *App) openListeners(ctx context.Context) (err error) {
 	l := &a.listeners
-	if l.tls, err = serverTLS(a.cfg.TLS); err != nil {
+	if err := a.openCerts(); err != nil {
 		return err
 	}
 	bind := func(into *net.Listener, key, addr string, limit int) error {
@@ -113,6 +113,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		},
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
+		ClientCerts: a.clientCerts() != nil,
 		Limits: gateway.Limits{
 			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
 			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
@@ -157,7 +158,7 @@ func (a *App) startServers(group *errgroup.Group) {
 // start serves one listener. Local listeners carry no TLS; through the socket
 // the caller is the local admin.
 func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local bool) {
-	s := newServer(h, a.cfg.Limits)
+	s := newServer(h, a.cfg.Limits, a.complaints.logger())
 	t := a.listeners.tls
 	if local {
 		t = nil

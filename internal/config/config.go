@@ -47,11 +47,17 @@ type Network struct {
 	Deny  []netip.Prefix // masked; wins over Allow and over public addresses
 }
 
-// TLS names the server certificate of all listeners but the operations one.
-// Both fields are set or both are empty.
+// TLS names the server certificate of all listeners but the operations one, and
+// says which client certificates are taken. Cert and Key are set or empty
+// together.
 type TLS struct {
-	Cert string // PEM file with the certificate chain
-	Key  string // PEM file with the private key
+	Cert       string // PEM file with the certificate chain
+	Key        string // PEM file with the private key
+	ClientCA   string // PEM file with the authorities of clients; empty: client certificates are not asked for
+	ClientAuth ClientAuth
+	CRL        string // file or folder; empty: revocation is not looked at
+	CRLCheck   CRLCheck
+	Reload     time.Duration // pause between two looks at the files
 }
 
 // CORS lists the web origins whose pages may call the edge.
@@ -64,6 +70,12 @@ type Auth struct {
 	Anonymous         []parley.AgentName
 	FailuresPerMinute int // per client address, sustained
 	FailureBurst      int // per client address, at once
+	SPIFFE            SPIFFE
+}
+
+// SPIFFE says whose SPIFFE ids identify callers.
+type SPIFFE struct {
+	TrustDomains []string
 }
 
 // A2A holds choices where the protocol leaves room.
@@ -152,6 +164,26 @@ const (
 	CardsAuthenticated CardAccess = "authenticated"
 )
 
+// ClientAuth says what is asked of clients where TLS.ClientCA is set.
+type ClientAuth string
+
+// The ways to ask for client certificates.
+const (
+	ClientAuthNone    ClientAuth = "none"    // they are not asked for
+	ClientAuthRequest ClientAuth = "request" // who has none shows another credential
+	ClientAuthRequire ClientAuth = "require" // nobody connects without one
+)
+
+// CRLCheck says what happens where no current revocation list tells about a
+// certificate.
+type CRLCheck string
+
+// The ways to take what is not known.
+const (
+	CRLStrict  CRLCheck = "strict"  // it is refused
+	CRLLenient CRLCheck = "lenient" // it is taken
+)
+
 // LogLevel is the least severe level that is logged.
 type LogLevel string
 
@@ -185,6 +217,7 @@ func Default() *Config {
 		Durability:  DurabilityStrict,
 		Environment: parley.Dev,
 		Cards:       CardsPublic,
+		TLS:         TLS{ClientAuth: ClientAuthRequest, CRLCheck: CRLStrict, Reload: 10 * time.Second},
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Limits:      defaultLimits(),
