@@ -12,9 +12,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 )
+
+// T is what fails where a certificate cannot be made: a testing.TB, or a script.
+type T interface{ Fatalf(format string, args ...any) }
 
 // Authority is a certificate authority, a root or one below another.
 type Authority struct {
@@ -24,18 +26,16 @@ type Authority struct {
 }
 
 // NewAuthority makes a root of that name.
-func NewAuthority(t testing.TB, name string) *Authority {
-	t.Helper()
-	template := authority(name)
+func NewAuthority(t T, name string) *Authority {
+	template := authority(t, name)
 	key := newKey(t)
 	return &Authority{Cert: sign(t, template, template, key, key), key: key}
 }
 
 // Intermediate makes an authority below a. Changes to the template make it an
 // odd one.
-func (a *Authority) Intermediate(t testing.TB, name string, change ...func(*x509.Certificate)) *Authority {
-	t.Helper()
-	template := authority(name)
+func (a *Authority) Intermediate(t T, name string, change ...func(*x509.Certificate)) *Authority {
+	template := authority(t, name)
 	for _, c := range change {
 		c(template)
 	}
@@ -47,8 +47,7 @@ func (a *Authority) Intermediate(t testing.TB, name string, change ...func(*x509
 
 // Client makes a certificate for a client, with the chain that belongs to it.
 // Without changes it is good and names nobody; see SPIFFE and DNS.
-func (a *Authority) Client(t testing.TB, change ...func(*x509.Certificate)) tls.Certificate {
-	t.Helper()
+func (a *Authority) Client(t T, change ...func(*x509.Certificate)) tls.Certificate {
 	template := &x509.Certificate{
 		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "client under test"},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
@@ -84,14 +83,12 @@ func DNS(names ...string) func(*x509.Certificate) {
 }
 
 // CRL makes a list, in DER, that revokes certificates and is current until next.
-func (a *Authority) CRL(t testing.TB, next time.Time, revoked ...*x509.Certificate) []byte {
-	t.Helper()
+func (a *Authority) CRL(t T, next time.Time, revoked ...*x509.Certificate) []byte {
 	return a.SpecialCRL(t, func(l *x509.RevocationList) { l.NextUpdate = next }, revoked...)
 }
 
 // SpecialCRL makes a list that is changed before it is signed.
-func (a *Authority) SpecialCRL(t testing.TB, change func(*x509.RevocationList), revoked ...*x509.Certificate) []byte {
-	t.Helper()
+func (a *Authority) SpecialCRL(t T, change func(*x509.RevocationList), revoked ...*x509.Certificate) []byte {
 	template := &x509.RevocationList{Number: serial(t), ThisUpdate: time.Now().Add(-2 * time.Hour), NextUpdate: time.Now().Add(time.Hour)}
 	for _, c := range revoked {
 		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: time.Now().Add(-time.Hour)})
@@ -99,7 +96,7 @@ func (a *Authority) SpecialCRL(t testing.TB, change func(*x509.RevocationList), 
 	change(template)
 	der, err := x509.CreateRevocationList(rand.Reader, template, a.Cert, a.key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return der
 }
@@ -113,64 +110,56 @@ func PEM(all ...*x509.Certificate) (bundle []byte) {
 }
 
 // WritePair writes a certificate with its chain and its key as PEM files.
-func WritePair(t testing.TB, dir, name string, pair tls.Certificate) (cert, key string) {
-	t.Helper()
+func WritePair(t T, dir, name string, pair tls.Certificate) (cert, key string) {
 	var chain []byte
 	for _, der := range pair.Certificate {
 		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	}
 	secret, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	cert, key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
 	for path, content := range map[string][]byte{cert: chain, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v", err)
 		}
 	}
 	return cert, key
 }
 
-func authority(name string) *x509.Certificate {
-	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		panic(err)
-	}
+func authority(t T, name string) *x509.Certificate {
 	return &x509.Certificate{
-		SerialNumber: n, Subject: pkix.Name{CommonName: name},
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
+func newKey(t T) *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return key
 }
 
-func serial(t testing.TB) *big.Int {
-	t.Helper()
+func serial(t T) *big.Int {
 	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return n
 }
 
-func sign(t testing.TB, template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) *x509.Certificate {
-	t.Helper()
+func sign(t T, template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) *x509.Certificate {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	c, err := x509.ParseCertificate(der)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return c
 }
