@@ -213,6 +213,17 @@ func TestClientCertificates(t *testing.T) {
 	if got := d.get(t, d.client(false), ""); got.status != 401 {
 		t.Errorf("no certificate and no key: %+v", got)
 	}
+	status, err := d.Admin.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]int64{}
+	for _, r := range status.AuthFailures.Reasons {
+		counted[r.Reason] = r.Count
+	}
+	if counted["certificate"] < 14 || counted["certificate_name"] != 8 || counted["certificate_unlinked"] != 1 {
+		t.Errorf("failures are counted as %v", counted)
+	}
 }
 
 // waitForRefusal waits until the mesh has taken up that a certificate is no
@@ -273,7 +284,7 @@ func TestCertificateAndKey(t *testing.T) {
 }
 
 // What is revoked is out at once: on connections that are open, and for clients
-// that resume a session.
+// that resume a connection by its ticket.
 func TestRevocationReachesOpenConnectionsAndResumedSessions(t *testing.T) {
 	d := openDoor(t, nil)
 	cert := d.intermediate.Client(t, certtest.SPIFFE(workload))
@@ -281,9 +292,9 @@ func TestRevocationReachesOpenConnectionsAndResumedSessions(t *testing.T) {
 	if got := d.get(t, open, ""); got.status != 200 {
 		t.Fatalf("before: %+v", got)
 	}
-	sessions := tls.NewLRUClientSessionCache(4)
+	tickets := tls.NewLRUClientSessionCache(4)
 	connect := func() (resumed bool, err error) {
-		conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: d.server, Certificates: []tls.Certificate{cert}, ClientSessionCache: sessions, ServerName: "127.0.0.1"}}).
+		conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: d.server, Certificates: []tls.Certificate{cert}, ClientSessionCache: tickets, ServerName: "127.0.0.1"}}).
 			DialContext(t.Context(), "tcp", strings.TrimPrefix(d.Ready.Listen, "https://"))
 		if err != nil {
 			return false, err
@@ -306,12 +317,12 @@ func TestRevocationReachesOpenConnectionsAndResumedSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if resumed, err := connect(); err != nil || !resumed {
-		t.Fatalf("the session was not resumed (%v, %v): this test would prove nothing", resumed, err)
+		t.Fatalf("the handshake was not resumed (%v, %v): this test would prove nothing", resumed, err)
 	}
 	d.revoke(t, cert.Leaf)
 	d.waitForRefusal(t, cert)
 	if _, err := connect(); err == nil {
-		t.Error("a revoked certificate came in by its session ticket")
+		t.Error("a revoked certificate came in by its ticket")
 	}
 	d.waitUntil(t, func() bool { return d.get(t, open, "").status == 401 })
 }

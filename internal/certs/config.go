@@ -5,7 +5,7 @@ import (
 )
 
 // Config is the TLS configuration of the mesh's listeners. It follows the files;
-// it must be used as it is, not as a copy, so that sessions can be resumed
+// it must be used as it is, not as a copy, so that handshakes can be resumed
 // across changes.
 func (k *Keeper) Config() *tls.Config {
 	return &tls.Config{
@@ -27,7 +27,7 @@ func (k *Keeper) configFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		return c, nil
 	}
 	// crypto/tls only asks for a certificate; it is judged below, where resumed
-	// sessions come by as well: what has been revoked since must not slip in by a
+	// handshakes come by as well: what has been revoked since must not slip in by a
 	// ticket.
 	c.ClientAuth, c.ClientCAs = tls.RequestClientCert, m.clients.roots
 	if k.opts.Require {
