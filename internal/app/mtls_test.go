@@ -285,7 +285,7 @@ func TestCertificateAndKey(t *testing.T) {
 
 // What is revoked is out at once: on connections that are open, and for clients
 // that resume a connection by its ticket.
-func TestRevocationReachesOpenConnectionsAndResumedSessions(t *testing.T) {
+func TestRevocationReachesOpenConnectionsAndTickets(t *testing.T) {
 	d := openDoor(t, nil)
 	cert := d.intermediate.Client(t, certtest.SPIFFE(workload))
 	open := d.client(true, cert)
