@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,9 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/certtest"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/parleytest"
 )
@@ -360,7 +364,9 @@ func TestReloadUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.write(t, broken.file, []byte(broken.content))
-		d.waitUntil(t, func() bool { return strings.Contains(d.Log(), "not taken up") && strings.Contains(d.Log(), broken.says) })
+		d.waitUntil(t, func() bool {
+			return strings.Contains(d.Log(), "not taken up") && strings.Contains(d.Log(), broken.says)
+		})
 		d.write(t, broken.file, old)
 	}
 	d.write(t, "crl/second.crl", second.CRL(t, time.Now().Add(time.Hour)))
@@ -415,6 +421,42 @@ func TestListsThatTellNothing(t *testing.T) {
 				t.Errorf("let in: %+v, want %t", got, tc.in)
 			}
 		})
+	}
+}
+
+// The gRPC listener takes the same certificates.
+func TestClientCertificatesOverGRPC(t *testing.T) {
+	d := openDoor(t, nil)
+	d.Agent("echo")
+	for _, tc := range []struct {
+		name string
+		cert tls.Certificate
+		want a2a.Reason // empty: no connection
+	}{
+		{"linked", d.intermediate.Client(t, certtest.SPIFFE(workload)), a2a.ReasonTaskNotFound},
+		{"not linked", d.intermediate.Client(t, certtest.DNS("x.example.com")), a2a.ReasonUnauthenticated},
+		{"of another authority", certtest.NewAuthority(t, "root").Client(t, certtest.SPIFFE(workload)), ""},
+	} {
+		dial := (&net.Dialer{}).DialContext
+		pool := a2agrpc.NewPool(a2agrpc.PoolOptions{DialTLS: dial, DialPlain: dial, TLS: &tls.Config{
+			RootCAs:              d.server,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &tc.cert, nil },
+		}})
+		t.Cleanup(func() { pool.Close() })
+		conn := &a2a.Conn{
+			Client:   &a2a.Client{GRPC: &a2agrpc.Client{Pool: pool}},
+			Endpoint: a2a.Endpoint{URL: "https://" + d.Ready.GRPC, Tenant: gateway.TenantPrefix + "echo", Binding: a2a.GRPC, Version: a2a.V10},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), parleytest.Patience)
+		_, err := conn.GetTask(ctx, a2a.GetTaskRequest{ID: "t"})
+		cancel()
+		got := a2a.Reason("")
+		if e, ok := errors.AsType[*a2a.Error](err); ok {
+			got = e.Reason
+		}
+		if err == nil || got != tc.want {
+			t.Errorf("%s: %v (%s), want %s", tc.name, err, got, tc.want)
+		}
 	}
 }
 

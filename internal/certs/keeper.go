@@ -135,11 +135,11 @@ func (k *Keeper) warnOfStaleLists(m *material) {
 	for _, l := range m.clients.lists {
 		if !l.current(k.opts.Now()) {
 			k.stale = true
-			does := "client certificates of its issuer are refused"
+			does := "refused"
 			if k.opts.Lenient {
-				does = "client certificates of its issuer are taken as tls.crl_check says"
+				does = "taken, as tls.crl_check says"
 			}
-			k.opts.Log.Warn("a revocation list is out of date: "+does, "file", l.file, "next_update", l.nextUpdate)
+			k.opts.Log.Warn("a revocation list is out of date", "file", l.file, "next_update", l.nextUpdate, "client_certificates_of_its_issuer", does)
 		}
 	}
 }

@@ -16,7 +16,9 @@ import (
 )
 
 // T is what fails where a certificate cannot be made: a testing.TB, or a script.
-type T interface{ Fatalf(format string, args ...any) }
+type T interface {
+	Fatalf(format string, args ...any)
+}
 
 // Authority is a certificate authority, a root or one below another.
 type Authority struct {
