@@ -330,6 +330,10 @@ func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	if mediaType := resp.Header["Content-Type"]; x.same && len(mediaType) == 1 && x.binding == HTTPJSON && isJSON(mediaType[0], mediaA2A, mediaJSON) {
 		rep.addHeader("Content-Type", mediaType[0]) // goes with Raw
 	}
+	if encoded(resp.Header) != nil {
+		resp.Body.Close()
+		return nil, x.bodyError(resp.StatusCode, fmt.Errorf("%w: it is compressed (%s) although that was declined", ErrNotA2A, clip(resp.Header.Get("Content-Encoding"))))
+	}
 	if x.q.Method.Streaming() && resp.StatusCode == http.StatusOK && isJSON(resp.Header.Get("Content-Type"), mediaSSE) {
 		rep.Stream = newClientStream(x, resp.Body)
 		return rep, nil

@@ -101,6 +101,9 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 	q.Facts.HistoryLength = -1
 	version, versionErr := askedVersion(r)
 	q.Version = version
+	if err := encoded(r.Header); err != nil {
+		versionErr = err
+	}
 	if path == "" || path == "/" {
 		q.Binding = JSONRPC
 		if r.Method != http.MethodPost {
@@ -123,6 +126,17 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 	return q, nil
 }
 
+// encoded refuses a body that is compressed: what a small one unpacks to has no
+// bound that the caller pays for, and no client of A2A sends one unasked.
+func encoded(h http.Header) *Error {
+	for _, line := range h["Content-Encoding"] {
+		if line = strings.TrimSpace(line); line != "" && !strings.EqualFold(line, "identity") {
+			return NewError(ReasonEncoding, "Content-Encoding %q is not supported; send the body as it is", clip(line))
+		}
+	}
+	return nil
+}
+
 func methodNotAllowed(verb, allowed string) *Error {
 	e := NewError(ReasonMethodNotAllowed, "HTTP %s is not allowed here; use %s", clip(verb), allowed)
 	e.Allow = allowed
@@ -131,7 +145,8 @@ func methodNotAllowed(verb, allowed string) *Error {
 
 // askedVersion reads the header, then the query. Only major and minor count.
 func askedVersion(r *http.Request) (Version, *Error) {
-	text := strings.TrimSpace(r.Header.Get(keyVersion))
+	// Several lines are no version: others may read another one of them.
+	text := strings.TrimSpace(strings.Join(r.Header[keyVersion], ", "))
 	if text == string(V10) {
 		return V10, nil
 	}
@@ -195,6 +210,9 @@ func splitExtensions(lines []string) []string {
 func (q *Request) ReadBody(body io.Reader) *Error {
 	if q.Binding == HTTPJSON {
 		return q.readREST(body)
+	}
+	if q.early != nil && q.early.Reason == ReasonEncoding {
+		return q.early // there is no id that could be read
 	}
 	raw, err := q.readAll(body)
 	if err != nil {

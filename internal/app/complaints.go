@@ -28,14 +28,14 @@ func (c *complaints) logger() *log.Logger { return log.New(c, "", 0) }
 // Write takes one complaint.
 func (c *complaints) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
+	// What strangers do wrong on a connection must not fill the log.
+	c.log.Debug("connection not served well", "err", line)
 	if what, ok := strings.CutPrefix(line, "http: TLS handshake error from "); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.handshakes++
 		c.last = what
-		return len(p), nil
 	}
-	c.log.Warn("connection not served well", "err", line)
 	return len(p), nil
 }
 

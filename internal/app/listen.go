@@ -12,8 +12,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -22,19 +20,15 @@ import (
 // maxSocketPath is the longest path a Unix socket can have on Linux, in bytes.
 const maxSocketPath = 107
 
-// listenTCP opens a TCP listener that holds at most limit connections; limit 0
-// means no bound.
-func listenTCP(ctx context.Context, key, addr string, limit int) (net.Listener, error) {
+// listenTCP opens a TCP listener whose callers are held within bounds.
+func listenTCP(ctx context.Context, key, addr string, b bounds) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, parley.E("app.listen", parley.Unavailable, parley.Subject(addr),
 			fmt.Sprintf("cannot listen on %s (%s): %v; free the address or choose another with --%s", addr, key, reason(err), flagName(key)), err)
 	}
-	if limit > 0 {
-		l = netutil.LimitListener(l, limit)
-	}
-	return l, nil
+	return b.bound(l), nil
 }
 
 // reason is the innermost cause of a network error: what a person looks for.
@@ -84,11 +78,12 @@ func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
 // is no write timeout: streams live long, and every frame has its own deadline.
 func newServer(h http.Handler, l config.Limits, complaints *log.Logger) *http.Server {
 	return &http.Server{
-		ErrorLog:          complaints,
-		Handler:           inTime(h, l.BodyTimeout, leftoverTimes*int64(l.RequestBody)),
+		Handler:           readInTime(inTime(h, l.BodyTimeout, leftoverTimes*int64(l.RequestBody)), l.StreamWriteTimeout),
 		ReadHeaderTimeout: l.HeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		MaxHeaderBytes:    int(l.Header),
+		ErrorLog:          complaints,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.StreamsPerConnection, WriteByteTimeout: l.StreamWriteTimeout},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
@@ -29,8 +30,14 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 	if err := a.openCerts(); err != nil {
 		return err
 	}
-	bind := func(into *net.Listener, key, addr string, limit int) error {
-		opened, err := listenTCP(ctx, key, addr, limit)
+	all := bounds{perAddress: a.cfg.Limits.ConnectionsPerAddress, write: a.cfg.Limits.StreamWriteTimeout}
+	bind := func(into *net.Listener, key, addr string, connections int) error {
+		callers := all
+		callers.connections = connections
+		if callers.count, err = telemetry.NewConnections(a.measures.Meter(), key); err != nil {
+			return err
+		}
+		opened, err := listenTCP(ctx, key, addr, callers)
 		if err != nil {
 			return err
 		}
@@ -105,7 +112,7 @@ func (a *App) openGateway(ctx context.Context) error {
 	limits := jsonwire.Limits{MaxBytes: int64(c.Limits.RequestBody), MaxDepth: c.Limits.JSONDepth}
 	answers := jsonwire.Limits{MaxBytes: int64(c.Limits.ResponseBody), MaxDepth: c.Limits.JSONDepth}
 	a.gateway = gateway.New(gateway.Options{
-		Identity: a.identity, Agents: a.agents, Journal: a.store,
+		Identity: a.identity, Agents: a.agents, Journal: a.store, Events: a.store,
 		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger,
 		Server: a2a.ServerOptions{
 			StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive,
@@ -117,7 +124,9 @@ func (a *App) openGateway(ctx context.Context) error {
 		Limits: gateway.Limits{
 			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
 			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
-			Snapshot: int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
+			PerPrincipal: limit.Rate{PerSecond: c.Limits.RatePerPrincipal, Burst: c.Limits.BurstPerPrincipal},
+			PerAddress:   limit.Rate{PerSecond: c.Limits.RatePerAddress, Burst: c.Limits.BurstPerAddress},
+			Snapshot:     int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
 		},
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
 		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
@@ -158,11 +167,14 @@ func (a *App) startServers(group *errgroup.Group) {
 // start serves one listener. Local listeners carry no TLS; through the socket
 // the caller is the local admin.
 func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local bool) {
-	s := newServer(h, a.cfg.Limits, a.complaints.logger())
 	t := a.listeners.tls
 	if local {
 		t = nil
 	}
+	if t != nil {
+		h = overTLS(h, a.cfg.TLS.HSTS)
+	}
+	s := newServer(h, a.cfg.Limits, a.complaints.logger())
 	a.listeners.servers = append(a.listeners.servers, s)
 	group.Go(func() error { return serve(s, l, t) })
 }

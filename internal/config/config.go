@@ -58,6 +58,7 @@ type TLS struct {
 	CRL        string // file or folder; empty: revocation is not looked at
 	CRLCheck   CRLCheck
 	Reload     time.Duration // pause between two looks at the files
+	HSTS       time.Duration // how long browsers are told to use TLS only; 0: they are not told
 }
 
 // CORS lists the web origins whose pages may call the edge.
@@ -104,12 +105,18 @@ type Limits struct {
 	StreamKeepalive    time.Duration
 	ShutdownTimeout    time.Duration
 
-	Connections         int
-	Streams             int
-	StreamsPerPrincipal int
-	IdlePerAgent        int
-	ListRefresh         int
-	ListRefreshTimeout  time.Duration
+	Connections           int
+	ConnectionsPerAddress int
+	StreamsPerConnection  int // HTTP/2: requests under way at once
+	RatePerPrincipal      int // requests a second
+	BurstPerPrincipal     int // requests
+	RatePerAddress        int // requests a second without a credential
+	BurstPerAddress       int // requests without a credential
+	Streams               int
+	StreamsPerPrincipal   int
+	IdlePerAgent          int
+	ListRefresh           int
+	ListRefreshTimeout    time.Duration
 }
 
 // Retention says how long finished records are kept.
@@ -217,8 +224,8 @@ func Default() *Config {
 		Durability:  DurabilityStrict,
 		Environment: parley.Dev,
 		Cards:       CardsPublic,
-		TLS:         TLS{ClientAuth: ClientAuthRequest, CRLCheck: CRLStrict, Reload: 10 * time.Second},
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
+		TLS:         TLS{ClientAuth: ClientAuthRequest, CRLCheck: CRLStrict, Reload: 10 * time.Second, HSTS: 365 * day},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Limits:      defaultLimits(),
 		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
@@ -250,11 +257,17 @@ func defaultLimits() Limits {
 		StreamKeepalive:    4 * time.Second, // the official Python client gives up after 5 s of silence
 		ShutdownTimeout:    30 * time.Second,
 
-		Connections:         10_000,
-		Streams:             5_000,
-		StreamsPerPrincipal: 500,
-		IdlePerAgent:        256,
-		ListRefresh:         16,
-		ListRefreshTimeout:  2 * time.Second,
+		Connections:           10_000,
+		ConnectionsPerAddress: 5_000, // half of all: a proxy in front is one address
+		StreamsPerConnection:  250,
+		RatePerPrincipal:      1_000,
+		BurstPerPrincipal:     2_000,
+		RatePerAddress:        200,
+		BurstPerAddress:       1_000,
+		Streams:               5_000,
+		StreamsPerPrincipal:   500,
+		IdlePerAgent:          256,
+		ListRefresh:           16,
+		ListRefreshTimeout:    2 * time.Second,
 	}
 }

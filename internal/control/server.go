@@ -176,6 +176,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // and time, and leaves it in r. The time limit is lifted afterwards: net/http
 // would take its end for the caller's leaving, and cancel what takes longer.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		p := refused(http.StatusUnsupportedMediaType, "")
+		p.Detail = "a compressed request body is not supported: leave Content-Encoding out"
+		p.header.Set("Accept-Encoding", "identity")
+		p.write(w)
+		return nil, false
+	}
 	conn := http.NewResponseController(w)
 	// A writer that knows no deadlines is not a connection; the size is bounded
 	// either way.

@@ -5,8 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"reflect"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 

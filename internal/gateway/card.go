@@ -52,8 +52,13 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 // cardFor gives the card as this caller may see it.
 func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error) {
 	ctx := r.Context()
+	from := arrivalOf(r)
+	if from.credential().Empty() || !g.CardsNeedCredential { // one that nobody looks at is none
+		if err := g.throttleAddress(ctx, &from); err != nil {
+			return nil, err
+		}
+	}
 	if g.CardsNeedCredential && !g.anonymous[name] {
-		from := arrivalOf(r)
 		if _, err := g.Identity.Identify(ctx, from.credential()); err != nil {
 			return nil, err
 		}
@@ -138,7 +143,7 @@ func (g *Gateway) schemes() map[string]a2a.SecurityScheme {
 
 // refuseCard says why there is no card, as an HTTP+JSON error.
 func (g *Gateway) refuseCard(w http.ResponseWriter, r *http.Request, name parley.AgentName, err error) {
-	c := &Call{}
+	c := &Call{from: arrivalOf(r)}
 	c.record.Agent = name
 	reply := g.refuse(c, err)
 	q := &a2a.Request{Binding: a2a.HTTPJSON}

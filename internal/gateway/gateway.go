@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/telemetry"
@@ -51,6 +52,7 @@ type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
+	Events   Events
 	Client   a2a.Client // its limits; the transport is each agent's own
 	// Transport gives the connection pool towards one agent.
 	Transport func(agent parley.AgentName) http.RoundTripper
@@ -92,6 +94,9 @@ type Limits struct {
 	Streams             int // open at once
 	StreamsPerPrincipal int // open at once
 
+	PerPrincipal limit.Rate // requests of one principal
+	PerAddress   limit.Rate // requests without a credential of one remote host
+
 	Snapshot           int           // bytes of the largest Task that is kept
 	ListRefresh        int           // tasks that one ListTasks asks agents for
 	ListRefreshTimeout time.Duration // how long it waits for them
@@ -105,6 +110,7 @@ type Gateway struct {
 	anonymous map[parley.AgentName]bool
 	cards     cards
 	streams   streamSlots
+	rates     rates
 
 	lostMu    sync.Mutex
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
@@ -118,6 +124,7 @@ func New(o Options) *Gateway {
 		anonymous: map[parley.AgentName]bool{},
 		cards:     cards{by: map[parley.AgentName]rewritten{}},
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
+		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
 	}
 	for _, name := range o.Anonymous {

@@ -29,6 +29,7 @@ type Call struct {
 	target   *registry.Target // nil until resolved
 	record   call.Record
 	begun    bool              // the record is in the store
+	limited  bool              // refused because the caller asks too often
 	read     bool              // without effects and let in: its record is written at its end
 	incoming trace.SpanContext // the caller's, zero if there is none
 	span     trace.Span
@@ -59,6 +60,9 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 	defer func() { reply = g.end(ctx, c, reply) }()
 
 	if err := g.identify(ctx, c); err != nil { // who is asking?
+		return g.refuse(c, err)
+	}
+	if err := g.throttle(ctx, c); err != nil { // may they ask so often?
 		return g.refuse(c, err)
 	}
 	if err := g.read(ctx, c); err != nil { // what, and is it well-formed?

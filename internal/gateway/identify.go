@@ -34,8 +34,13 @@ func (a *Arrival) credential() identity.Credential {
 // agent that the configuration opens by name can be reached.
 func (g *Gateway) identify(ctx context.Context, c *Call) error {
 	credential := c.from.credential()
-	open := credential.Empty() && !credential.LocalSocket
-	if open && len(g.anonymous) > 0 {
+	shown := !credential.Empty() || credential.LocalSocket
+	if credential.Empty() {
+		if err := g.throttleAddress(ctx, &c.from); err != nil {
+			return err
+		}
+	}
+	if !shown && len(g.anonymous) > 0 {
 		// Only now does it matter whom the call is for; the message of a caller
 		// with a wrong credential is not even received.
 		if err := c.locate(ctx); err != nil {
@@ -43,7 +48,7 @@ func (g *Gateway) identify(ctx context.Context, c *Call) error {
 		}
 	}
 	caller := identity.AnonymousCaller(g.Environment)
-	if !open || !g.anonymous[c.record.Agent] {
+	if shown || !g.anonymous[c.record.Agent] {
 		var err error
 		if caller, err = g.Identity.Identify(ctx, credential); err != nil {
 			if frozen := identity.FrozenCaller(err); frozen != nil {

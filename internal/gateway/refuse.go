@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 )
@@ -44,7 +45,7 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	switch kind {
 	case parley.Unauthorized, parley.Exhausted:
 		e.Challenge = identity.Challenge(err)
-		e.RetryAfter = identity.RetryAfter(err)
+		e.RetryAfter = max(identity.RetryAfter(err), limit.RetryAfter(err))
 	case parley.Frozen:
 		e.Reason = ReasonFrozen
 	case parley.NotFound:
