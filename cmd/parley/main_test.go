@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 			"mesh":     startMesh,
 			"postgres": makeDatabase,
 			"sample":   startSample,
+			"certs":    makeCerts,
 			"code":     exitsWith,
 			"await":    awaitFile,
 			"json":     setFromJSON,

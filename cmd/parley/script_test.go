@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -21,6 +24,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
+	"github.com/parley-mesh/parley/internal/certtest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 )
@@ -286,4 +290,27 @@ func setFromJSON(ts *testscript.TestScript, neg bool, args []string) {
 		text = jsonwire.String(raw)
 	}
 	ts.Setenv(args[0], text)
+}
+
+// makeCerts is the script command "certs NAME...": it makes an authority (ca.pem),
+// a certificate of it for a server on loopback (server.pem, server.key) and one
+// for each client (NAME.pem, NAME.key) that has NAME as its DNS name, or as its
+// URI name where it is a URI; then the files are called by what follows the last
+// slash.
+func makeCerts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: certs NAME...")
+	}
+	ca := certtest.NewAuthority(ts, "ca")
+	ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), certtest.PEM(ca.Cert), 0o600))
+	certtest.WritePair(ts, ts.MkAbs("."), "server", ca.Client(ts, func(c *x509.Certificate) {
+		c.IPAddresses, c.ExtKeyUsage = []net.IP{net.IPv4(127, 0, 0, 1)}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}))
+	for _, name := range args {
+		names := certtest.DNS(name)
+		if strings.Contains(name, "://") {
+			names = certtest.SPIFFE(name)
+		}
+		certtest.WritePair(ts, ts.MkAbs("."), path.Base(name), ca.Client(ts, names))
+	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
+	"github.com/parley-mesh/parley/internal/certs"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/event"
@@ -67,6 +68,9 @@ type App struct {
 	gateway  *gateway.Gateway
 	control  *control.Server
 	measures *telemetry.Provider
+	certs    *certs.Keeper // nil without TLS
+
+	complaints complaints
 
 	listeners listeners
 	stopping  chan struct{} // closed when nothing new is accepted any more
@@ -102,7 +106,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		o.LogTo = io.Discard
 	}
 	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo), stopping: make(chan struct{})}
-	a.down.log = a.log
+	a.down.log, a.complaints.log = a.log, a.log
 	defer func() {
 		if err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Limits.ShutdownTimeout)
@@ -213,6 +217,7 @@ func (a *App) openIdentity(ctx context.Context) error {
 	a.identity = identity.NewDirectory(a.store, registry.Homes{Store: a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
 		Log: a.log, Now: a.opts.Now, Sink: a.store,
+		Certificates: a.clientCerts(), TrustDomains: a.cfg.Auth.SPIFFE.TrustDomains,
 		Frozen: func(all []parley.PrincipalName) {
 			if a.gateway != nil { // it is made after the directory
 				a.gateway.Freeze(all)
@@ -312,6 +317,8 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"summarise auth failures": a.identity.Run,
 		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
+		"follow TLS files":        a.followCerts,
+		"summarise complaints":    a.complaints.run,
 	} {
 		group.Go(func() error {
 			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {

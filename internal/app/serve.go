@@ -28,7 +28,7 @@ import (
 // anything is served.
 func (a *App) openListeners(ctx context.Context) (err error) {
 	l := &a.listeners
-	if l.tls, err = serverTLS(a.cfg.TLS); err != nil {
+	if err := a.openCerts(); err != nil {
 		return err
 	}
 	all := bounds{perAddress: a.cfg.Limits.ConnectionsPerAddress, write: a.cfg.Limits.StreamWriteTimeout}
@@ -125,6 +125,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		},
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
+		ClientCerts: a.clientCerts() != nil,
 		Limits: gateway.Limits{
 			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
 			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
@@ -185,7 +186,7 @@ func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local
 	if t != nil {
 		h = overTLS(h, a.cfg.TLS.HSTS)
 	}
-	s := newServer(h, a.cfg.Limits, a.log)
+	s := newServer(h, a.cfg.Limits, a.complaints.logger())
 	a.listeners.servers = append(a.listeners.servers, s)
 	group.Go(func() error { return serve(s, l, t) })
 }

@@ -33,6 +33,8 @@ type globals struct {
 	data    string
 	keyFile string
 	caFile  string
+	cert    string
+	certKey string
 	output  output
 	quiet   bool
 }
@@ -108,6 +110,8 @@ the one that --server names.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.flags.server, "server", "", "address of the mesh, such as https://mesh.example.com (or PARLEY_SERVER); default: the socket in --data")
 	flags.StringVar(&p.flags.caFile, "ca-file", "", "PEM file with the certificates of authorities that an https --server is trusted by, beside the system's (or PARLEY_CA_FILE)")
+	flags.StringVar(&p.flags.cert, "cert", "", "PEM file with the client certificate, and its chain, to show an https --server (or PARLEY_CERT)")
+	flags.StringVar(&p.flags.certKey, "cert-key", "", "PEM file with the private key of --cert (or PARLEY_CERT_KEY)")
 	flags.StringVar(&p.flags.data, "data", "", "data directory of the mesh on this machine (or PARLEY_DATA); default: "+defaultData)
 	flags.StringVar(&p.flags.keyFile, "key-file", "", "file with the API key to use (or PARLEY_KEY_FILE; PARLEY_KEY is the key itself)")
 	p.flags.output = outputTable

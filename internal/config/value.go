@@ -315,6 +315,16 @@ func checkOrigin(element string) (string, error) {
 	return strings.ToLower(element), nil
 }
 
+// checkTrustDomain accepts the name of a SPIFFE trust domain, with or without
+// its scheme.
+func checkTrustDomain(element string) (string, error) {
+	name := strings.TrimPrefix(element, "spiffe://")
+	if name == "" || len(name) > 255 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" {
+		return "", fmt.Errorf("%q is no trust domain: write it as finance.example, in lower case and without a path", element)
+	}
+	return name, nil
+}
+
 func checkAgentName(element string) (string, error) {
 	return element, parley.CheckName("agent", element)
 }

@@ -245,7 +245,7 @@ func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request) {
 func credentialOf(r *http.Request) identity.Credential {
 	return identity.Credential{
 		Authorization: strings.Join(r.Header["Authorization"], ", "), XAPIKey: strings.Join(r.Header["X-Api-Key"], ", "),
-		RemoteAddr: r.RemoteAddr, LocalSocket: throughSocket(r),
+		RemoteAddr: r.RemoteAddr, LocalSocket: throughSocket(r), Certificates: identity.PeerCertificates(r.TLS),
 	}
 }
 

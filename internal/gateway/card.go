@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -101,7 +102,7 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})
 	}
 	if !g.anonymous[agent.Name] {
-		to.SecuritySchemes = meshSchemes
+		to.SecuritySchemes = g.schemes()
 	}
 	raw, err := a2a.RewriteCard(agent.Card, to)
 	if err != nil {
@@ -128,6 +129,16 @@ const maxCards = 10_000
 var meshSchemes = map[string]a2a.SecurityScheme{
 	"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},
 	"apiKey": {APIKey: &a2a.APIKeyScheme{Location: "header", Name: "X-API-Key", Description: "An API key of the mesh."}},
+}
+
+// schemes are the ways to authenticate of this mesh.
+func (g *Gateway) schemes() map[string]a2a.SecurityScheme {
+	if !g.ClientCerts {
+		return meshSchemes
+	}
+	all := maps.Clone(meshSchemes)
+	all["mtls"] = a2a.SecurityScheme{MutualTLS: &a2a.MutualTLSScheme{Description: "A client certificate whose SPIFFE id or DNS name is linked to a principal of the mesh."}}
+	return all
 }
 
 // refuseCard says why there is no card, as an HTTP+JSON error.

@@ -88,6 +88,8 @@ type Options struct {
 	PublicGRPC string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
+	// ClientCerts says that client certificates are taken; cards tell of it.
+	ClientCerts bool
 	// CardsNeedCredential closes the well-known cards to callers without one.
 	CardsNeedCredential bool
 

@@ -26,6 +26,7 @@ func (a *Arrival) credential() identity.Credential {
 		XAPIKey:       strings.Join(a.Header["X-Api-Key"], ", "),
 		RemoteAddr:    a.RemoteAddr,
 		LocalSocket:   a.LocalSocket,
+		Certificates:  identity.PeerCertificates(a.TLS),
 	}
 }
 

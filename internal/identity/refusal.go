@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -21,10 +22,17 @@ const (
 	ReasonExpired    Reason = "expired"
 	ReasonRevoked    Reason = "revoked"
 	ReasonLimited    Reason = "limited" // too many failures from that address
+
+	// Of client certificates.
+	ReasonCertificate   Reason = "certificate"          // not of an authority that is taken, expired, revoked, not a client's
+	ReasonCertName      Reason = "certificate_name"     // its names cannot be used
+	ReasonCertUnlinked  Reason = "certificate_unlinked" // its names prove nobody
+	ReasonTwoPrincipals Reason = "two_principals"       // it proves one principal and the key another
 )
 
 // reasons lists all reasons, in the order they are reported.
-var reasons = []Reason{ReasonNone, ReasonScheme, ReasonMalformed, ReasonUnknownKey, ReasonExpired, ReasonRevoked, ReasonLimited}
+var reasons = []Reason{ReasonNone, ReasonScheme, ReasonMalformed, ReasonUnknownKey, ReasonExpired, ReasonRevoked, ReasonLimited,
+	ReasonCertificate, ReasonCertName, ReasonCertUnlinked, ReasonTwoPrincipals}
 
 // messages is what whoever asked reads; each says what to send.
 var messages = map[Reason]string{
@@ -35,6 +43,11 @@ var messages = map[Reason]string{
 	ReasonExpired:    "the API key has expired: ask an admin for a new one (parley key create)",
 	ReasonRevoked:    "the API key is revoked: ask an admin for a new one (parley key create)",
 	ReasonLimited:    "too many failed attempts from this address: wait, then send a valid API key",
+
+	ReasonCertificate:   "the client certificate is not taken",
+	ReasonCertName:      "no name in the client certificate can be used",
+	ReasonCertUnlinked:  "the client certificate proves nobody here: ask an admin (parley principal link)",
+	ReasonTwoPrincipals: "the client certificate and the API key belong to two principals: send the one or the other, or both of one",
 }
 
 // Refusal is the cause inside the errors of Identify, for whoever has to
@@ -42,6 +55,7 @@ var messages = map[Reason]string{
 type Refusal struct {
 	Reason     Reason
 	RetryAfter time.Duration // set for ReasonLimited
+	Detail     string        // what whoever asked may read, instead of the reason's own words
 }
 
 // Error names the reason; it is for logs.
@@ -58,7 +72,7 @@ func refused(r *Refusal) error {
 	if r.Reason == ReasonLimited {
 		kind = parley.Exhausted
 	}
-	return parley.E("identity.identify", kind, "", messages[r.Reason], r)
+	return parley.E("identity.identify", kind, "", cmp.Or(r.Detail, messages[r.Reason]), r)
 }
 
 // RetryAfter is how long whoever got err should wait, for the header
@@ -78,7 +92,7 @@ func Challenge(err error) string {
 	switch {
 	case !ok || r.Reason == ReasonLimited:
 		return ""
-	case r.Reason == ReasonNone || r.Reason == ReasonScheme:
+	case r.Reason == ReasonNone || r.Reason == ReasonScheme || r.Reason == ReasonCertificate || r.Reason == ReasonCertName || r.Reason == ReasonCertUnlinked:
 		return `Bearer realm="parley"`
 	}
 	return `Bearer realm="parley", error="invalid_token"`

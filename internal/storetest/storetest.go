@@ -50,6 +50,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Owners", testOwners},
 		{"Principals", testPrincipals},
 		{"Keys", testKeys},
+		{"Frozen", testFrozen},
+		{"Names", testNames},
 		{"Agents", testAgents},
 		{"Credentials", testCredentials},
 		{"CompareAndSetRace", testCompareAndSetRace},
