@@ -29,6 +29,7 @@ import (
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
+	"github.com/parley-mesh/parley/internal/upstream"
 	"github.com/parley-mesh/parley/internal/vault"
 )
 
@@ -61,6 +62,7 @@ type App struct {
 	identity *identity.Directory
 	agents   *registry.Directory
 	registry *registry.Registrar
+	tokens   *upstream.Tokens
 	gateway  *gateway.Gateway
 	control  *control.Server
 	measures *telemetry.Provider
@@ -244,18 +246,24 @@ func (a *App) openRegistry(context.Context) error {
 	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
 	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent, HeaderBytes: int64(a.cfg.Limits.Header)})
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
+	a.tokens = upstream.New(upstream.Options{Guard: guard, Log: a.log, Now: a.opts.Now})
+	a.down.push("end token requests", func(context.Context) error { a.tokens.Close(); return nil })
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
 			transports.Forget(string(name))
+			a.tokens.Forget(name)
 		},
 		Inspector: probe.New(guard, probe.Options{
+			Tokens: a.tokens,
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
 		}),
 	})
-	a.listeners.transport = func(name parley.AgentName) http.RoundTripper { return transports.For(string(name)) }
+	a.listeners.transport = func(t *registry.Target) http.RoundTripper {
+		return transports.For(string(t.Agent.Name), netguard.Client{ID: t.TLSID, TLS: t.TLS})
+	}
 	return nil
 }
 
@@ -324,5 +332,5 @@ type listeners struct {
 	edge, control, ops, socket net.Listener // control and ops may be nil
 	tls                        *tls.Config
 	servers                    []*http.Server
-	transport                  func(parley.AgentName) http.RoundTripper
+	transport                  func(*registry.Target) http.RoundTripper
 }

@@ -97,7 +97,7 @@ func (a *App) openGateway(ctx context.Context) error {
 	answers := jsonwire.Limits{MaxBytes: int64(c.Limits.ResponseBody), MaxDepth: c.Limits.JSONDepth}
 	a.gateway = gateway.New(gateway.Options{
 		Identity: a.identity, Agents: a.agents, Journal: a.store,
-		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport,
+		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, Tokens: a.tokens,
 		Server: a2a.ServerOptions{StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive, FrameTimeout: c.Limits.StreamWriteTimeout},
 		Calls:  calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",

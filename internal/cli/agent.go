@@ -202,7 +202,8 @@ func (p *program) agentFacts(f *facts, a control.AgentDetail) {
 		f.add("may call", "owner "+string(owner))
 	}
 	if c := a.Auth; c != nil {
-		f.add("credential", fmt.Sprintf("%s %s %s, sent to %s only", c.Kind, c.In, c.Name, c.Origin))
+		f.add("credential", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", c.Kind, c.In, c.Name)), " ")+", sent to "+c.Origin+" only")
+		p.authFacts(f, c)
 	}
 	for _, warning := range a.Warnings {
 		f.add("warning", warning)

@@ -236,7 +236,7 @@ func (s *Server) getAgent(ctx context.Context, in *AgentPath) (*entity[AgentDeta
 		return nil, err
 	}
 	if err == nil {
-		out.Body.Auth = &Auth{Kind: c.Kind, In: c.In, Name: c.Name, Origin: c.Origin, CreatedAt: c.CreatedAt.UTC()}
+		out.Body.Auth = authOf(c)
 	}
 	return out, nil
 }

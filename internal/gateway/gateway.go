@@ -46,19 +46,31 @@ type Journal interface {
 	ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error)
 }
 
+// Tokens says how a credential stands in a request; see upstream.Tokens.
+type Tokens interface {
+	// Present may fetch a token. Its error is fit for callers, its cause is not.
+	Present(ctx context.Context, c *registry.Credential) (registry.Presented, error)
+	// Again is Present after the agent's 401: ok where there is another token
+	// than the refused one.
+	Again(ctx context.Context, c *registry.Credential, refused registry.Presented) (p registry.Presented, ok bool, err error)
+}
+
 // Options are a gateway's parts and limits.
 type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
 	Client   a2a.Client // its limits; the transport is each agent's own
-	// Transport gives the connection pool towards one agent.
-	Transport func(agent parley.AgentName) http.RoundTripper
-	Server    a2a.ServerOptions
-	Calls     *telemetry.Calls
-	Tracer    trace.Tracer
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Transport gives the connection pool towards one agent, which shows the
+	// target's client certificate.
+	Transport func(t *registry.Target) http.RoundTripper
+	// Tokens gets what is shown to agents; nil where credentials themselves say.
+	Tokens Tokens
+	Server a2a.ServerOptions
+	Calls  *telemetry.Calls
+	Tracer trace.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 
 	// Environment is the mesh's own; anonymous callers are in it.
 	Environment parley.Environment
@@ -143,9 +155,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // client is the A2A client towards one agent.
-func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
+func (g *Gateway) client(t *registry.Target) *a2a.Client {
 	c := g.Client
-	c.Transport = g.Transport(agent)
+	c.Transport = g.Transport(t)
 	return &c
 }
 

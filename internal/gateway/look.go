@@ -125,9 +125,11 @@ func (g *Gateway) ask(ctx context.Context, agent parley.AgentName, m a2a.Method,
 	if err != nil {
 		return nil, err
 	}
-	header := http.Header{}
-	present(header, target)
-	reply, err := g.client(agent).Do(ctx, endpoint(target), &a2a.Request{Method: m, Params: raw, Version: a2a.V10}, header)
+	shown, err := g.shown(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := g.exchange(ctx, target, shown, &a2a.Request{Method: m, Params: raw, Version: a2a.V10}, http.Header{})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -20,7 +21,12 @@ type Target struct {
 	// Credential is what to show at the interface; nil for none. It is already
 	// known to be for the interface's origin.
 	Credential *Credential
-	Presented  Presented // Credential as it stands in a request
+	Presented  Presented // Credential as it stands in a request; none for OAuth2, whose tokens come and go
+	// TLS shows the credential's client certificate to the agent; nil where it
+	// has none. It is for the interface's origin, over every protocol, and TLSID
+	// tells two of them apart.
+	TLS   *tls.Config
+	TLSID string
 }
 
 // Why an agent cannot be called, as Ready's error wraps it.
@@ -116,9 +122,25 @@ func (d *Directory) load(ctx context.Context, name parley.AgentName) (*Target, e
 	c, err := d.store.Credential(ctx, name)
 	switch {
 	case err == nil && c.For(t.Interface.URL):
-		t.Credential, t.Presented = c, c.Present()
+		if err := t.show(c); err != nil {
+			return nil, err
+		}
 	case err != nil && parley.KindOf(err) != parley.NotFound:
 		return nil, err
 	}
 	return t, nil
+}
+
+// show makes c what is shown at the target.
+func (t *Target) show(c *Credential) error {
+	t.Credential, t.Presented = c, c.Present()
+	if c.Certificate == nil {
+		return nil
+	}
+	var err error
+	if t.TLS, err = c.Certificate.TLS(); err != nil {
+		return fmt.Errorf("the stored client certificate of agent %s cannot be used: %w", t.Agent.Name, err)
+	}
+	t.TLSID = c.Certificate.Fingerprint()
+	return nil
 }

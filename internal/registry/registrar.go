@@ -170,6 +170,11 @@ func checkURL(address string) []parley.Field {
 // reports what is wrong with the credential.
 func (c *Credential) complete(address, fix string) []parley.Field {
 	wrong := c.check()
+	if c.Certificate != nil {
+		if problem := c.Certificate.checkTime(c.CreatedAt); problem != "" {
+			wrong = append(wrong, parley.Field{Path: "certificate.chain", Problem: problem, Fix: "give one that is valid"})
+		}
+	}
 	origin, err := OriginOf(cmp.Or(c.Origin, address))
 	if err != nil {
 		return append(wrong, parley.Field{Path: "origin", Problem: "it is not clear where the credential may go: " + err.Error(), Fix: fix})
@@ -199,6 +204,7 @@ func (r *Registrar) lookAgain(ctx context.Context, name parley.AgentName, why oc
 	in, problem := r.look(ctx, InspectRequest{
 		Agent: name, URL: old.CardURL, Exact: true, ETag: old.CardETag, Card: old.Card, Credential: cred,
 	})
+	r.noticeExpiry(name, cred, in)
 	if problem != nil && ctx.Err() != nil {
 		return nil, nil, problem // whoever asked has left: that says nothing about the agent
 	}
@@ -217,6 +223,17 @@ func (r *Registrar) lookAgain(ctx context.Context, name parley.AgentName, why oc
 		return nil, in.report(), err
 	}
 	return a, in.report(), problem
+}
+
+// noticeExpiry says in what a look found that the agent's client certificate
+// comes to its end: whoever looks at the agent reads it in time.
+func (r *Registrar) noticeExpiry(name parley.AgentName, c *Credential, in *Inspection) {
+	what := c.expires(r.now())
+	if what == "" || in == nil {
+		return
+	}
+	r.log.Warn("client certificate towards an agent ends", "agent", name, "not_after", c.Certificate.Leaf().NotAfter)
+	in.Problems = append(in.Problems, Problem{Level: Warning, Problem: what, Fix: AuthCommand(name, Credential{Kind: Certificate})})
 }
 
 // credentialOf gives the stored credential, nil if there is none.

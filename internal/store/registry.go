@@ -117,15 +117,36 @@ func secretPlace(agent parley.AgentName) vault.Place {
 	return vault.Place{Table: "credentials", Row: string(agent), Column: "secret"}
 }
 
+func keyPlace(agent parley.AgentName) vault.Place {
+	return vault.Place{Table: "credentials", Row: string(agent), Column: "private_key"}
+}
+
+// credentialSettings are the parts of a credential that only some kinds have
+// and that are no secret.
+type credentialSettings struct {
+	Token *registry.TokenRequest `json:"token,omitempty"`
+	Chain string                 `json:"chain,omitempty"`
+	CA    string                 `json:"ca,omitempty"`
+}
+
 // Credential implements registry.Store.
 func (db *DB) Credential(ctx context.Context, agent parley.AgentName) (*registry.Credential, error) {
 	const op parley.Op = "store.credential"
 	c := registry.Credential{Agent: agent}
-	var sealed []byte
-	err := db.read.QueryRowContext(ctx, `SELECT kind, place, name, origin, secret, owner, created_at FROM credentials WHERE agent = ?`,
-		string(agent)).Scan(&c.Kind, &c.In, &c.Name, &c.Origin, &sealed, &c.Owner, timeColumn{&c.CreatedAt})
+	var sealed, key []byte
+	var settings credentialSettings
+	err := db.read.QueryRowContext(ctx, `SELECT kind, place, name, origin, secret, owner, created_at, settings, private_key FROM credentials WHERE agent = ?`,
+		string(agent)).Scan(&c.Kind, &c.In, &c.Name, &c.Origin, &sealed, &c.Owner, timeColumn{&c.CreatedAt}, jsonColumn{&settings}, &key)
 	if err != nil {
 		return nil, db.missing(op, "credential for the agent", string(agent), err)
+	}
+	c.Token = settings.Token
+	if key != nil {
+		opened, err := db.vault.Open(ctx, c.Owner, keyPlace(agent), key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificate = &registry.ClientCertificate{Chain: settings.Chain, CA: settings.CA, Key: string(opened)}
 	}
 	secret, err := db.vault.Open(ctx, c.Owner, secretPlace(agent), sealed)
 	if err != nil {
@@ -144,12 +165,26 @@ func (db *DB) SaveCredential(ctx context.Context, c *registry.Credential, events
 	if err != nil {
 		return db.fault(op, subject, err)
 	}
+	var key, settings driver.Value
+	if c.Token != nil || c.Certificate != nil {
+		more := credentialSettings{Token: c.Token}
+		if cert := c.Certificate; cert != nil {
+			more.Chain, more.CA = cert.Chain, cert.CA
+			if key, err = db.vault.Seal(ctx, c.Owner, keyPlace(c.Agent), []byte(cert.Key)); err != nil {
+				return db.fault(op, subject, err)
+			}
+		}
+		if settings, err = encode(more); err != nil {
+			return db.fault(op, subject, err)
+		}
+	}
 	row := *c // the writer may read it after ctx is done
 	err = db.w.do(ctx, statements(func(tx *tx) error {
-		_, err := tx.run(`INSERT INTO credentials (agent, kind, place, name, origin, secret, owner, created_at) VALUES (?,?,?,?,?,?,?,?)
+		_, err := tx.run(`INSERT INTO credentials (agent, kind, place, name, origin, secret, owner, created_at, settings, private_key) VALUES (?,?,?,?,?,?,?,?,?,?)
 			ON CONFLICT (agent) DO UPDATE SET kind = excluded.kind, place = excluded.place, name = excluded.name,
-				origin = excluded.origin, secret = excluded.secret, owner = excluded.owner, created_at = excluded.created_at`,
-			string(row.Agent), string(row.Kind), row.In, row.Name, row.Origin, sealed, string(row.Owner), micros(row.CreatedAt))
+				origin = excluded.origin, secret = excluded.secret, owner = excluded.owner, created_at = excluded.created_at,
+				settings = excluded.settings, private_key = excluded.private_key`,
+			string(row.Agent), string(row.Kind), row.In, row.Name, row.Origin, sealed, string(row.Owner), micros(row.CreatedAt), settings, key)
 		if dangling(err) {
 			return notFound(op, "agent", string(row.Agent))
 		}
