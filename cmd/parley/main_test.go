@@ -37,6 +37,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mesh":   startMesh,
 			"sample": startSample,
+			"tokens": startTokens,
 			"code":   exitsWith,
 			"await":  awaitFile,
 			"json":   setFromJSON,

@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/tokentest"
 )
 
 const (
@@ -188,6 +189,18 @@ func startSample(ts *testscript.TestScript, neg bool, args []string) {
 		server.CloseClientConnections()
 		server.Close()
 	})
+}
+
+// startTokens is the script command "tokens VARIABLE CLIENT SECRET": it serves a
+// token endpoint for that client until the script ends, and sets the variable
+// to its address. Its tokens are token-1, token-2 and so on.
+func startTokens(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: tokens VARIABLE CLIENT SECRET")
+	}
+	endpoint, stop := tokentest.Serve(args[1], args[2])
+	ts.Setenv(args[0], endpoint.URL)
+	ts.Defer(stop)
 }
 
 // steered lets the text of a message choose what the agent does: a first word

@@ -113,6 +113,8 @@ func (p *program) agentIs(a control.Agent, verb string) error {
 	switch {
 	case a.Reason != "":
 		p.remark("%s", a.Reason)
+	case a.CheckError != "":
+		p.remark("the look at it failed: %s", a.CheckError)
 	case a.Pending != nil:
 		p.remark("a newer card waits, since %s; see it with parley agent show %s, take it with parley agent approve %s", a.Pending.Why, a.Name, a.Name)
 	case a.Status == registry.Active:

@@ -33,11 +33,17 @@ type Endpoint struct {
 // New serves an endpoint on loopback until the test ends.
 func New(t testing.TB, client, secret string) *Endpoint {
 	t.Helper()
-	e := &Endpoint{Client: client, Secret: secret, life: 3600, good: map[string]bool{}}
-	server := httptest.NewServer(e)
-	t.Cleanup(server.Close)
-	e.URL = server.URL + "/oauth2/token"
+	e, stop := Serve(client, secret)
+	t.Cleanup(stop)
 	return e
+}
+
+// Serve is New for whoever has no test at hand, and ends the endpoint himself.
+func Serve(client, secret string) (e *Endpoint, stop func()) {
+	e = &Endpoint{Client: client, Secret: secret, life: 3600, good: map[string]bool{}}
+	server := httptest.NewServer(e)
+	e.URL = server.URL + "/oauth2/token"
+	return e, server.Close
 }
 
 // Post makes the client show itself in the body from now on.
