@@ -39,8 +39,10 @@ type Options struct {
 	// its keys identify nobody any more, and must be forgotten at once. Nil for
 	// nobody.
 	Removed func(parley.AgentName)
-	Now     func() time.Time // nil means time.Now
-	Log     *slog.Logger     // nil means none
+	// InstanceRemoved is told of every instance that was removed; nil for nobody.
+	InstanceRemoved func(agent parley.AgentName, instance string)
+	Now             func() time.Time // nil means time.Now
+	Log             *slog.Logger     // nil means none
 }
 
 // Registrar changes what the registry holds: it loads, decides and saves. It is
@@ -54,6 +56,8 @@ type Registrar struct {
 	looking   chan struct{} // holds a token per look under way
 	now       func() time.Time
 	log       *slog.Logger
+
+	instanceGone func(agent parley.AgentName, instance string)
 }
 
 // New makes a registrar.
@@ -67,9 +71,12 @@ func New(o Options) *Registrar {
 	if o.Removed == nil {
 		o.Removed = func(parley.AgentName) {}
 	}
+	if o.InstanceRemoved == nil {
+		o.InstanceRemoved = func(parley.AgentName, string) {}
+	}
 	return &Registrar{
-		removed: o.Removed,
-		store:   o.Store, inspector: o.Inspector, directory: o.Directory,
+		removed: o.Removed, instanceGone: o.InstanceRemoved,
+		store: o.Store, inspector: o.Inspector, directory: o.Directory,
 		every:   cmp.Or(o.RefreshEvery, DefaultRefreshEvery),
 		looking: make(chan struct{}, cmp.Or(o.Concurrency, DefaultConcurrency)),
 		now:     o.Now, log: o.Log,
@@ -183,11 +190,15 @@ func (c *Credential) complete(address, fix string) []parley.Field {
 	return wrong
 }
 
-// Refresh looks at the agent again, now. A card that no longer passes, or an
+// Refresh looks at the agent and its instances again, now. A card that no longer passes, or an
 // agent that is gone, changes nothing but CheckErr and comes back as an error
 // together with the agent.
 func (r *Registrar) Refresh(ctx context.Context, name parley.AgentName) (*Agent, *Report, error) {
-	return r.lookAgain(ctx, name, demanded)
+	a, report, err := r.lookAgain(ctx, name, demanded)
+	if instances := r.lookInstances(ctx, name); err == nil && instances != nil {
+		return a, report, instances
+	}
+	return a, report, err
 }
 
 // lookAgain inspects a stored agent, with the credential stored for it, and

@@ -107,6 +107,7 @@ type begin struct {
 	// now the time of its use.
 	context int64
 	now     time.Time
+	use     useMark
 }
 
 // errLeft is how a begin ends that nobody waits for any more.
@@ -117,6 +118,9 @@ func (b *begin) write(tx *tx) error {
 		return errLeft
 	}
 	if err := b.claim(tx); err != nil {
+		return err
+	}
+	if err := b.use.write(tx, &b.db.uses, b.record.Agent, b.record.Begun); err != nil {
 		return err
 	}
 	if b.written { // by an attempt whose commit failed, or seemed to
@@ -150,6 +154,7 @@ func (b *begin) claim(tx *tx) error {
 }
 
 func (b *begin) ended(err error) {
+	b.use.ended(&b.db.uses, err)
 	switch {
 	case err != nil && b.waited:
 	case errors.Is(err, errGivenUp):
@@ -214,6 +219,7 @@ type settlement struct {
 	seq      int64 // the record's place as it was handed over, 0 where unknown
 	context  int64 // key of Settlement.Context's row
 	now      time.Time
+	use      useMark
 }
 
 // Settle writes what a call leaves behind, in one transaction. With wait it
@@ -342,6 +348,11 @@ func (k *settlement) write(tx *tx) error {
 	}
 	if err := k.end(tx); err != nil {
 		return err
+	}
+	if k.Insert && !k.Refusal { // else its begin has left a mark, or it was no use of the agent
+		if err := k.use.write(tx, &k.db.uses, k.Record.Agent, k.Record.Begun); err != nil {
+			return err
+		}
 	}
 	k.written = true
 	return tx.events(k.Events)
@@ -476,10 +487,14 @@ func (k *settlement) update(tx *tx, seq int64) error {
 	if err == nil && n == 0 {
 		return parley.E("store.settle", parley.Conflict, parley.Subject(r.ID.String()), "the call has ended before", nil)
 	}
+	if err == nil && r.Moved {
+		_, err = tx.run(`UPDATE calls SET instance = ?, agent_binding = ? WHERE seq = ?`, text(r.Instance), text(r.AgentBinding), seq)
+	}
 	return err
 }
 
 func (k *settlement) ended(err error) {
+	k.use.ended(&k.db.uses, err)
 	k.db.live.settled(&k.Settlement, err)
 	if err == nil {
 		if k.Record.Open() && k.db.live.seq(k.Record.ID) == 0 {

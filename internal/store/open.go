@@ -130,6 +130,7 @@ type DB struct {
 	contexts      contextFilter
 	live          *live
 	gone          departures
+	uses          uses
 	stats         stats
 }
 

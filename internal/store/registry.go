@@ -18,15 +18,18 @@ func scanAgent(row scanner) (*registry.Agent, error) {
 	err := row.Scan(&a.Name, &a.Owner, &a.Environment, &a.Kind, &a.URL, &a.CardURL, &a.Status, &a.Reason,
 		&a.Card, &a.CardHash, &a.CardETag, &a.Title, &a.Description, &a.AgentVersion,
 		jsonColumn{&a.Interfaces}, &a.Use, jsonColumn{&a.Warnings}, jsonColumn{&a.Pending}, jsonColumn{&a.Allow},
-		timeColumn{&a.CheckedAt}, &a.CheckErr, timeColumn{&a.CreatedAt}, timeColumn{&a.UpdatedAt}, &a.Version)
+		timeColumn{&a.CheckedAt}, &a.CheckErr, timeColumn{&a.CreatedAt}, timeColumn{&a.UpdatedAt}, &a.Version,
+		timeColumn{&a.CalledAt}, timeColumn{&a.SeenAt})
 	return &a, err
 }
+
+const selectAgents = `SELECT ` + agentColumns + `, called_at, seen_at FROM agents LEFT JOIN agent_use ON agent_use.agent = agents.name`
 
 const existsAgent = `SELECT 1 FROM agents WHERE name = ?`
 
 // Agent implements registry.Store.
 func (db *DB) Agent(ctx context.Context, name parley.AgentName) (*registry.Agent, error) {
-	a, err := scanAgent(db.read.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM agents WHERE name = ?`, string(name)))
+	a, err := scanAgent(db.read.QueryRowContext(ctx, selectAgents+` WHERE name = ?`, string(name)))
 	return found(a, db.missing("store.agent", "agent", string(name), err))
 }
 
@@ -37,7 +40,7 @@ func (db *DB) Agents(ctx context.Context, owner parley.OwnerName, after parley.A
 	if owner != "" {
 		w.and("owner = ?", string(owner))
 	}
-	agents, err := query(ctx, db, scanAgent, `SELECT `+agentColumns+` FROM agents`+w.String()+` ORDER BY name LIMIT ?`, append(w.args, page(limit))...)
+	agents, err := query(ctx, db, scanAgent, selectAgents+w.String()+` ORDER BY name LIMIT ?`, append(w.args, page(limit))...)
 	return agents, db.fault("store.agents", "", err)
 }
 
@@ -48,6 +51,8 @@ func (db *DB) SaveAgent(ctx context.Context, a *registry.Agent, events ...parley
 	if err != nil {
 		return db.fault("store.save_agent", parley.Subject(a.Name), err)
 	}
+	name, looked := a.Name, a.CheckedAt // the writer may come to it after ctx is done
+	well := a.CheckErr == "" && !looked.IsZero()
 	return db.save(ctx, saving{
 		op: "store.save_agent", what: "agent", name: string(a.Name), version: &a.Version, owner: string(a.Owner),
 		exists: existsAgent,
@@ -59,6 +64,12 @@ func (db *DB) SaveAgent(ctx context.Context, a *registry.Agent, events ...parley
 			checked_at = ?20, check_err = ?21, created_at = ?22, updated_at = ?23, version = ?24
 			WHERE name = ?1 AND version = ?24 - 1`,
 		values: values,
+		after: func(tx *tx) error {
+			if !well {
+				return nil
+			}
+			return tx.seen(name, looked)
+		},
 	}, events)
 }
 
@@ -104,9 +115,14 @@ func (db *DB) DeleteAgent(ctx context.Context, name parley.AgentName, version in
 		op: "store.delete_agent", what: "agent", name: string(name), version: version,
 		exists: existsAgent,
 		before: func(tx *tx) error {
-			if _, err := tx.run(`DELETE FROM credentials WHERE agent = ?`, string(name)); err != nil {
-				return err
+			for _, goes := range []string{
+				`DELETE FROM credentials WHERE agent = ?`, `DELETE FROM instances WHERE agent = ?`, `DELETE FROM agent_use WHERE agent = ?`,
+			} {
+				if _, err := tx.run(goes, string(name)); err != nil {
+					return err
+				}
 			}
+			db.uses.lost(name)
 			return tx.takeCallingSide(ctx, db.gone, name, db.opt.Now())
 		},
 		statement: `DELETE FROM agents WHERE name = ? AND version = ?`,
