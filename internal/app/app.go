@@ -253,8 +253,13 @@ func (a *App) openRegistry(context.Context) error {
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
-			transports.Forget(string(name))
+			transports.Forget(func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) })
 			a.tokens.Forget(name)
+			a.gateway.ForgetAgent(name)
+		},
+		InstanceRemoved: func(name parley.AgentName, instance string) {
+			transports.Forget(func(pool string) bool { return pool == poolOf(name, instance) })
+			a.gateway.ForgetInstance(name, instance)
 		},
 		Inspector: probe.New(guard, probe.Options{
 			Tokens: a.tokens,
@@ -262,9 +267,16 @@ func (a *App) openRegistry(context.Context) error {
 		}),
 	})
 	a.listeners.transport = func(t *registry.Target) http.RoundTripper {
-		return transports.For(string(t.Agent.Name), netguard.Client{ID: t.TLSID, TLS: t.TLS})
+		return transports.For(poolOf(t.Agent.Name, t.Place()), netguard.Client{ID: t.TLSID, TLS: t.TLS})
 	}
 	return nil
+}
+
+// poolOf names the connections to one address of an agent. Each has its own:
+// what is meant for one instance must not go to another over a connection that
+// is there already.
+func poolOf(agent parley.AgentName, instance string) string {
+	return string(agent) + "/" + instance
 }
 
 // Run serves until ctx ends or a part fails, then takes the mesh down.

@@ -53,8 +53,14 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 		if streaming {
 			g.streams.give(c.record.Caller)
 		}
+		if c.placing.home != nil {
+			g.standings.leave(placeOf(c.target))
+		}
 	}
-	reply, err := g.send(ctx, c)
+	if c.placing.home != nil {
+		g.standings.enter(placeOf(c.target))
+	}
+	reply, err := g.sendPlaced(ctx, c)
 	g.lap(c, "forward")
 	if err != nil {
 		reply = g.unanswered(ctx, c, err)
@@ -171,6 +177,9 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 	message, ok := unansweredMessages[shape]
 	if !ok {
 		message = unansweredMessages[parley.ShapeNonsense]
+	}
+	if shape == parley.ShapeDial && c.placing.pinned && c.placing.home != nil {
+		message = "the instance of the agent that has this task or context cannot be reached"
 	}
 	reason := a2a.ReasonUnavailable
 	switch shape {

@@ -110,6 +110,7 @@ type Gateway struct {
 	anonymous map[parley.AgentName]bool
 	cards     cards
 	streams   streamSlots
+	standings *standings
 
 	lostMu    sync.Mutex
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
@@ -124,6 +125,7 @@ func New(o Options) *Gateway {
 		cards:     cards{by: map[parley.AgentName]rewritten{}},
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		lostTasks: map[call.TaskKey]int{},
+		standings: newStandings(),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true

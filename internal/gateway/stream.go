@@ -121,6 +121,9 @@ func (s *acceptedStream) broke(err error) a2a.Frame {
 		err = a2a.ErrEndEarly
 	}
 	s.stopped = errors.Is(context.Cause(s.exchange), errShutdown)
+	if s.call.placing.home != nil && s.exchange.Err() == nil {
+		s.gateway.standings.failed(placeOf(s.call.target), false, s.gateway.Now())
+	}
 	return a2a.Frame{Err: s.gateway.unanswered(s.exchange, s.call, err).Err}
 }
 

@@ -161,13 +161,19 @@ func (t *Transports) For(agent string, show Client) *Transport {
 	return t.by[agent].Transport
 }
 
-// Forget drops an agent's pool. Requests under way finish.
-func (t *Transports) Forget(agent string) {
+// Forget drops the pools of those of which gone is true. Requests under way
+// finish.
+func (t *Transports) Forget(gone func(agent string) bool) {
 	t.mu.Lock()
-	one, ok := t.by[agent]
-	delete(t.by, agent)
+	var dropped []pool
+	for agent, one := range t.by {
+		if gone(agent) {
+			dropped = append(dropped, one)
+			delete(t.by, agent)
+		}
+	}
 	t.mu.Unlock()
-	if ok {
+	for _, one := range dropped {
 		one.CloseIdleConnections()
 	}
 }

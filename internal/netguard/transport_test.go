@@ -126,7 +126,7 @@ func TestTransportsAreApart(t *testing.T) {
 		t.Error("agent b was asked over a connection of agent a")
 	}
 	before := set.For("a", netguard.Client{})
-	set.Forget("a")
+	set.Forget(func(agent string) bool { return agent == "a" })
 	if set.For("a", netguard.Client{}) == before {
 		t.Error("a forgotten pool came back")
 	}

@@ -55,6 +55,13 @@ type Instance struct {
 	Version   int64
 }
 
+// Standing is what a process that calls the agent sees of one of its addresses.
+type Standing struct {
+	Instance string // empty for the agent's own address
+	Open     int    // exchanges under way
+	Healthy  bool   // whether new work may go there now
+}
+
 // inUse is the interface calls go to; the zero value if there is none.
 func (i *Instance) inUse() Interface {
 	if i.Use >= 0 && i.Use < len(i.Interfaces) {
