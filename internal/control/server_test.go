@@ -41,6 +41,9 @@ var operations = []struct {
 	{"GET", "/agents", "", parley.RoleOperator},
 	{"POST", "/agents", `{"name":"echo","url":"https://agent.example/"}`, parley.RoleOperator},
 	{"GET", "/agents/{name}", "", parley.RoleOperator},
+	{"GET", "/agents/{name}/instances", "", parley.RoleOperator},
+	{"POST", "/agents/{name}/instances", `{"url":"https://agent.example/"}`, parley.RoleOperator},
+	{"DELETE", "/agents/{name}/instances/{id}", "", parley.RoleOperator},
 	{"DELETE", "/agents/{name}", "", parley.RoleOperator},
 	{"POST", "/agents/{name}/refresh", "", parley.RoleOperator},
 	{"POST", "/agents/{name}/approve", "", parley.RoleOperator},
@@ -98,6 +101,9 @@ func TestSecretsNeedAnAdmin(t *testing.T) {
 	withAuth := `{"name":"echo","url":"https://agent.example/","auth":{"kind":"bearer","secret":"s"}}`
 	if got := m.ask(t, m.operator, "POST", "/api/v1/agents", withAuth); got.status != 403 {
 		t.Errorf("an operator gave an agent a secret: %d %s", got.status, got.body)
+	}
+	if got := m.ask(t, m.operator, "POST", "/api/v1/agents/echo/instances", `{"url":"https://agent.example/","credential":true}`); got.status != 403 {
+		t.Errorf("an operator sent a secret to another origin: %d %s", got.status, got.body)
 	}
 	r := m.call(t, "echo", parley.OutcomeOpen, nil)
 	path := "/api/v1/tasks/echo/" + r.TaskID + "?snapshot=true"
