@@ -18,11 +18,14 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/event"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
@@ -212,6 +215,11 @@ func (a *App) openIdentity(ctx context.Context) error {
 	a.identity = identity.NewDirectory(a.store, registry.Homes{Store: a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
 		Log: a.log, Now: a.opts.Now, Sink: a.store,
+		Frozen: func(all []parley.PrincipalName) {
+			if a.gateway != nil { // it is made after the directory
+				a.gateway.Freeze(all)
+			}
+		},
 	})
 	if err := a.identity.Bootstrap(ctx); err != nil {
 		return err
@@ -226,7 +234,7 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 	path := filepath.Join(a.cfg.Data, control.AdminKeyFile)
 	kept, err := control.ReadAdminKey(path)
 	if err == nil {
-		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); err == nil && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
+		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); (err == nil || parley.KindOf(err) == parley.Frozen) && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
 			return nil
 		}
 	}
@@ -248,17 +256,26 @@ func (a *App) openRegistry(context.Context) error {
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
 	a.tokens = upstream.New(upstream.Options{Guard: guard, Log: a.log, Now: a.opts.Now})
 	a.down.push("end token requests", func(context.Context) error { a.tokens.Close(); return nil })
+	pools := a2agrpc.NewPools(a2agrpc.PoolOptions{
+		DialTLS: guard.AgentDialer("https"), DialPlain: guard.AgentDialer("http"),
+		DialTimeout: 2 * a.cfg.Limits.DialTimeout, HeaderBytes: int(a.cfg.Limits.Header), // TCP and TLS
+	})
+	a.down.push("close the gRPC connections to agents", func(context.Context) error { pools.Close(); return nil })
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
-			transports.Forget(func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) })
+			of := func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) }
+			transports.Forget(of)
+			pools.Forget(of)
 			a.tokens.Forget(name)
 			a.gateway.ForgetAgent(name)
 		},
 		InstanceRemoved: func(name parley.AgentName, instance string) {
-			transports.Forget(func(pool string) bool { return pool == poolOf(name, instance) })
+			of := func(pool string) bool { return pool == poolOf(name, instance) }
+			transports.Forget(of)
+			pools.Forget(of)
 			a.gateway.ForgetInstance(name, instance)
 		},
 		Inspector: probe.New(guard, probe.Options{
@@ -268,6 +285,11 @@ func (a *App) openRegistry(context.Context) error {
 	})
 	a.listeners.transport = func(t *registry.Target) http.RoundTripper {
 		return transports.For(poolOf(t.Agent.Name, t.Place()), netguard.Client{ID: t.TLSID, TLS: t.TLS})
+	}
+	answers := jsonwire.Limits{MaxBytes: int64(a.cfg.Limits.ResponseBody), MaxDepth: a.cfg.Limits.JSONDepth}
+	a.listeners.exchanger = func(t *registry.Target) a2a.Exchanger {
+		pool := pools.For(poolOf(t.Agent.Name, t.Place()), a2agrpc.Shown{ID: t.TLSID, TLS: t.TLS})
+		return &a2agrpc.Client{Pool: pool, Limits: answers, MaxFrame: int(a.cfg.Limits.StreamEvent)}
 	}
 	return nil
 }
@@ -311,6 +333,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"watch tasks":             a.gateway.Run,
 		"refresh agents":          a.registry.Run,
 		"summarise auth failures": a.identity.Run,
+		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
 	} {
 		group.Go(func() error {
@@ -325,7 +348,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 // announce tells that everything answers: in the log, and in the ready file.
 func (a *App) announce() error {
 	r := a.ready
-	a.log.Info("serving", "listen", r.Listen, "control", r.Control, "ops", r.Ops, "socket", r.Socket, "admin_key", r.AdminKey, "environment", a.cfg.Environment, "mesh", r.Mesh)
+	a.log.Info("serving", "listen", r.Listen, "control", r.Control, "grpc", r.GRPC, "ops", r.Ops, "socket", r.Socket, "admin_key", r.AdminKey, "environment", a.cfg.Environment, "mesh", r.Mesh)
 	if a.opts.ReadyFile == "" {
 		return nil
 	}
@@ -341,8 +364,18 @@ func (a *App) Ready() Ready { return a.ready }
 
 // listeners are the mesh's doors.
 type listeners struct {
-	edge, control, ops, socket net.Listener // control and ops may be nil
-	tls                        *tls.Config
-	servers                    []*http.Server
-	transport                  func(*registry.Target) http.RoundTripper
+	edge, control, grpc, ops, socket net.Listener // control, grpc and ops may be nil
+
+	tls       *tls.Config
+	servers   []server
+	transport func(*registry.Target) http.RoundTripper
+	exchanger func(*registry.Target) a2a.Exchanger
+}
+
+// server is what serves a listener.
+type server interface {
+	// Shutdown takes nothing new and waits for what is under way, until ctx ends.
+	Shutdown(ctx context.Context) error
+	// Close ends what is under way.
+	Close() error
 }

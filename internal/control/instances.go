@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 )
 
@@ -28,7 +27,7 @@ type Instance struct {
 type NewInstance struct {
 	ID         string `json:"id,omitempty" maxLength:"63" doc:"Unique in the agent; without it the mesh makes one."`
 	URL        string `json:"url" doc:"The card's address or a base address of the instance itself."`
-	Credential bool   `json:"credential,omitempty" doc:"Confirms that the agent's credential may go to the URL's origin. Needs the role admin."`
+	Credential bool   `json:"credential,omitempty" doc:"Confirms that the agent's credential may go to the URL's origin. Needs the rights of setAuth."`
 }
 
 // RemovedInstance tells what is left of an instance that is taken out.
@@ -46,15 +45,18 @@ type InstancePath struct {
 
 // instanceRoutes are the addresses of an agent.
 func (s *Server) instanceRoutes() {
-	route(s, parley.RoleOperator, operation("listInstances", "GET", "/agents/{name}/instances", "List an agent's addresses, its own first", 200), s.listInstances)
+	route(s, operation("listInstances", "GET", "/agents/{name}/instances", "List an agent's addresses, its own first", 200), s.listInstances)
 	type addition struct {
 		AgentPath
 		Body NewInstance
 	}
-	route(s, parley.RoleOperator, operation("addInstance", "POST", "/agents/{name}/instances", "Look at a further address of an agent and take it", 201),
+	route(s, operation("addInstance", "POST", "/agents/{name}/instances", "Look at a further address of an agent and take it", 201),
 		func(ctx context.Context, in *addition) (*entity[Instance], error) {
+			if err := s.permitAgent(ctx, "addInstance", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
 			if in.Body.Credential {
-				if err := s.permit(ctx, parley.RoleAdmin); err != nil {
+				if err := s.permitAgent(ctx, partInstanceAuth, in.Name, &Matching{}); err != nil {
 					return nil, err
 				}
 			}
@@ -70,8 +72,11 @@ func (s *Server) instanceRoutes() {
 		InstancePath
 		Force bool `query:"force" doc:"At once: tasks that are open there are reachable no more."`
 	}
-	route(s, parley.RoleOperator, operation("removeInstance", "DELETE", "/agents/{name}/instances/{id}", "Take an instance out of service, once nothing is open there", 200),
+	route(s, operation("removeInstance", "DELETE", "/agents/{name}/instances/{id}", "Take an instance out of service, once nothing is open there", 200),
 		func(ctx context.Context, in *removal) (*entity[RemovedInstance], error) {
+			if err := s.permitAgent(ctx, "removeInstance", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
 			open, err := s.opts.Registry.RemoveInstance(ctx, in.Name, in.ID, in.Force)
 			if err != nil {
 				return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
@@ -98,14 +99,24 @@ func fetchOptions(o Options, limits Limits, config *tls.Config) netguard.FetchOp
 	}
 }
 
+// grpcPool makes connections for one look.
+func (i *Inspector) grpcPool(config *tls.Config) *a2agrpc.Pool {
+	return a2agrpc.NewPool(a2agrpc.PoolOptions{
+		DialTLS: i.guard.AgentDialer("https"), DialPlain: i.guard.AgentDialer("http"), TLS: config, DialTimeout: i.limits.Probe,
+	})
+}
+
 // look is one inspection under way.
 type look struct {
 	*Inspector
 	request   registry.InspectRequest
 	transport *netguard.Transport // of this look alone, closed at its end
-	// certified and certifiedCards show the client certificate; nil without one.
+	grpc      *a2agrpc.Pool       // the same
+	// certified, certifiedCards and certifiedGRPC show the client certificate;
+	// nil without one.
 	certified      *netguard.Transport
 	certifiedCards *netguard.FetchClient
+	certifiedGRPC  *a2agrpc.Pool
 	shown          registry.Presented // the credential, as it stands in a request
 	found          *registry.Inspection
 	atHost         bool   // the card was found at the host's own place, while a path was asked for
@@ -120,14 +131,17 @@ func (i *Inspector) Inspect(ctx context.Context, request registry.InspectRequest
 	l := &look{
 		Inspector: i, request: request,
 		transport: i.guard.AgentTransport(netguard.TransportOptions{TLS: i.tls, IdlePerAgent: probesAtOnce}),
+		grpc:      i.grpcPool(i.tls),
 		found:     &registry.Inspection{Use: -1},
 	}
 	defer l.transport.CloseIdleConnections()
+	defer l.grpc.Close()
 	if err := l.certify(); err != nil {
 		return l.found, err
 	}
 	if l.certified != nil {
 		defer l.certified.CloseIdleConnections()
+		defer l.certifiedGRPC.Close()
 	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, i.limits.Total)
@@ -237,6 +251,7 @@ func (l *look) certify() error {
 		return l.fail(parley.Invalid, "the client certificate cannot be used", parley.Field{Path: "certificate", Problem: "does not fit its key", Fix: registry.AuthCommand(l.request.Agent, registry.Credential{Kind: registry.Certificate})})
 	}
 	l.certified = l.guard.AgentTransport(netguard.TransportOptions{TLS: config, IdlePerAgent: probesAtOnce})
+	l.certifiedGRPC = l.grpcPool(config)
 	l.certifiedCards = l.guard.FetchClient(fetchOptions(l.options, l.limits, config))
 	return nil
 }
@@ -247,6 +262,14 @@ func (l *look) cardsAt(u *url.URL) *netguard.FetchClient {
 		return l.certifiedCards
 	}
 	return l.cards
+}
+
+// grpcAt is the pool for a gRPC address, as transportTo is for the others.
+func (l *look) grpcAt(u *url.URL) *a2agrpc.Pool {
+	if l.certifiedGRPC != nil && l.request.Credential.For(u.String()) {
+		return l.certifiedGRPC
+	}
+	return l.grpc
 }
 
 // transportTo is the pool for an address: the one with the client certificate

@@ -68,7 +68,7 @@ func (db *DB) SaveInstance(ctx context.Context, i *registry.Instance, events ...
 			if err != nil {
 				return duplicate(op, subject, "the agent has an instance of that id", err)
 			}
-			return tx.events(events)
+			return tx.instancesChanged(events)
 		}
 		n, err := tx.run(updateInstance, append(values[:len(values):len(values)], agent, id, version)...)
 		switch {
@@ -77,12 +77,20 @@ func (db *DB) SaveInstance(ctx context.Context, i *registry.Instance, events ...
 		case n == 0:
 			return tx.instanceChanged(op, agent, id)
 		}
-		return tx.events(events)
+		return tx.instancesChanged(events)
 	}))
 	if err == nil {
 		i.Version = version + 1
 	}
 	return db.fault(op, subject, err)
+}
+
+// instancesChanged tells other replicas, and writes the events.
+func (t *tx) instancesChanged(events []parley.Event) error {
+	if err := t.note("agents"); err != nil {
+		return err
+	}
+	return t.events(events)
 }
 
 // instanceChanged says why a compare-and-set found nothing to set.
@@ -109,7 +117,7 @@ func (db *DB) DeleteInstance(ctx context.Context, agent parley.AgentName, id str
 		case n == 0:
 			return tx.instanceChanged(op, string(agent), id)
 		}
-		return tx.events(events)
+		return tx.instancesChanged(events)
 	}))
 	return db.fault(op, parley.Subject(agent), err)
 }

@@ -19,6 +19,7 @@ type saving struct {
 	insert, update string             // with one parameter behind the values: the new version
 	exists         string             // takes the name
 	values         []driver.Value     // without the version
+	holds          func(*tx) error    // keeps what the row depends on as it is; nil for nothing
 	after          func(tx *tx) error // what is written with it; nil for nothing
 	needs          string             // what an insert lacks that inserts nothing; empty where it always inserts
 }
@@ -28,6 +29,11 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 	subject := parley.Subject(s.name)
 	values := append(s.values, next)
 	err := db.w.do(ctx, statements(func(tx *tx) error {
+		if s.holds != nil {
+			if err := s.holds(tx); err != nil {
+				return err
+			}
+		}
 		statement := s.update
 		if next == 1 {
 			statement = s.insert
@@ -49,6 +55,9 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 			if err := s.after(tx); err != nil {
 				return err
 			}
+		}
+		if err := tx.note(s.what + "s"); err != nil {
+			return err
 		}
 		return tx.events(events)
 	}))
@@ -76,7 +85,7 @@ func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) erro
 	err := db.w.do(ctx, statements(func(tx *tx) error {
 		if r.before != nil {
 			var one [1]driver.Value
-			current, err := tx.first(one[:], r.exists+` AND version = ?`, r.name, r.version)
+			current, err := tx.first(one[:], db.locking(r.exists+` AND version = ?`), r.name, r.version)
 			switch {
 			case err != nil:
 				return err
@@ -95,6 +104,9 @@ func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) erro
 			return err
 		case n == 0:
 			return tx.changed(r.op, r.what, r.name, r.exists)
+		}
+		if err := tx.note(r.what + "s"); err != nil {
+			return err
 		}
 		return tx.events(events)
 	}))
