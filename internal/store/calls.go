@@ -470,7 +470,11 @@ func (k *settlement) endByID(tx *tx) error {
 		if !r.Open() {
 			v, sql = endColumns(v, r), k.db.sql.endCall
 		}
-		return tx.run(sql, append(v, r.ID[:])...)
+		n, err := tx.run(sql, append(v, r.ID[:])...)
+		if n > 0 && err == nil {
+			err = tx.moved(r)
+		}
+		return n, err
 	}
 	if !k.Insert {
 		if n, err := update(); n > 0 || err != nil {
@@ -545,9 +549,18 @@ func (k *settlement) update(tx *tx, seq int64) error {
 	if err == nil && n == 0 {
 		return endedBefore(r)
 	}
-	if err == nil && r.Moved {
-		_, err = tx.run(`UPDATE calls SET instance = ?, agent_binding = ? WHERE seq = ?`, text(r.Instance), text(r.AgentBinding), seq)
+	if err == nil {
+		err = tx.moved(r)
 	}
+	return err
+}
+
+// moved writes where a call went that was begun for another instance.
+func (t *tx) moved(r *call.Record) error {
+	if !r.Moved {
+		return nil
+	}
+	_, err := t.run(`UPDATE calls SET instance = ?, agent_binding = ? WHERE id = ?`, text(r.Instance), text(r.AgentBinding), r.ID[:])
 	return err
 }
 
