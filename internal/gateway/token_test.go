@@ -133,3 +133,33 @@ func TestNoToken(t *testing.T) {
 		t.Error("the log must tell the endpoint's error code, and nothing of its text")
 	}
 }
+
+// TestClientCredentialsOverGRPC: the agent's UNAUTHENTICATED is its 401.
+func TestClientCredentialsOverGRPC(t *testing.T) {
+	endpoint := tokentest.New(t, "mesh", clientSecret)
+	m := parleytest.Start(t, parleytest.Options{})
+	agent := parleytest.NewAgent(t, a2a.GRPC)
+	var calls atomic.Int64
+	agent.Answer(func(ctx context.Context, q *a2a.Request) *a2a.Reply {
+		if !endpoint.Good(q.Header.Get("Authorization")) {
+			return a2a.Fail(a2a.NewError(a2a.ReasonUnauthenticated, "show a token"))
+		}
+		if q.Method != a2a.SendMessage {
+			return a2a.Fail(a2a.TaskNotFound(q.Facts.TaskID))
+		}
+		calls.Add(1)
+		return says("done")(ctx, q)
+	})
+	m.Add(control.NewAgent{Name: "agent", URL: agent.URL, Auth: &control.NewAuth{
+		Kind: registry.OAuth2, Name: endpoint.Client, Secret: endpoint.Secret, Origin: "http://" + agent.GRPC,
+		OAuth2: &control.OAuth2{TokenURL: endpoint.URL},
+	}})
+	key := m.Key("alice", "")
+	for i := range 2 {
+		reply, _ := m.Caller("agent", a2a.JSONRPC, key).Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
+		if reply.Err != nil || calls.Load() != int64(i+1) {
+			t.Fatalf("call %d: %v, the agent took %d\n%s", i, reply.Err, calls.Load(), m.Log())
+		}
+		endpoint.Revoke()
+	}
+}
