@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 			"postgres": makeDatabase,
 			"sample":   startSample,
 			"certs":    makeCerts,
+			"tokens":   startTokens,
 			"code":     exitsWith,
 			"await":    awaitFile,
 			"json":     setFromJSON,

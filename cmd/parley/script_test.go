@@ -27,6 +27,7 @@ import (
 	"github.com/parley-mesh/parley/internal/certtest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/storetest/pgtest"
+	"github.com/parley-mesh/parley/internal/tokentest"
 )
 
 const (
@@ -209,6 +210,18 @@ func startSample(ts *testscript.TestScript, neg bool, args []string) {
 		server.CloseClientConnections()
 		server.Close()
 	})
+}
+
+// startTokens is the script command "tokens VARIABLE CLIENT SECRET": it serves a
+// token endpoint for that client until the script ends, and sets the variable
+// to its address. Its tokens are token-1, token-2 and so on.
+func startTokens(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: tokens VARIABLE CLIENT SECRET")
+	}
+	endpoint, stop := tokentest.Serve(args[1], args[2])
+	ts.Setenv(args[0], endpoint.URL)
+	ts.Defer(stop)
 }
 
 // steered lets the text of a message choose what the agent does: a first word

@@ -33,6 +33,7 @@ import (
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
+	"github.com/parley-mesh/parley/internal/upstream"
 	"github.com/parley-mesh/parley/internal/vault"
 )
 
@@ -65,6 +66,7 @@ type App struct {
 	identity *identity.Directory
 	agents   *registry.Directory
 	registry *registry.Registrar
+	tokens   *upstream.Tokens
 	gateway  *gateway.Gateway
 	control  *control.Server
 	measures *telemetry.Provider
@@ -257,6 +259,8 @@ func (a *App) openRegistry(context.Context) error {
 	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
 	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent, HeaderBytes: int64(a.cfg.Limits.Header)})
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
+	a.tokens = upstream.New(upstream.Options{Guard: guard, Log: a.log, Now: a.opts.Now})
+	a.down.push("end token requests", func(context.Context) error { a.tokens.Close(); return nil })
 	pools := a2agrpc.NewPools(a2agrpc.PoolOptions{
 		DialTLS: guard.AgentDialer("https"), DialPlain: guard.AgentDialer("http"),
 		DialTimeout: 2 * a.cfg.Limits.DialTimeout, HeaderBytes: int(a.cfg.Limits.Header), // TCP and TLS
@@ -268,19 +272,39 @@ func (a *App) openRegistry(context.Context) error {
 		Turn: func() bool { return a.store.Holds(store.LeaseUpkeep) },
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
-			transports.Forget(string(name))
-			pools.Forget(string(name))
+			of := func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) }
+			transports.Forget(of)
+			pools.Forget(of)
+			a.tokens.Forget(name)
+			a.gateway.ForgetAgent(name)
+		},
+		InstanceRemoved: func(name parley.AgentName, instance string) {
+			of := func(pool string) bool { return pool == poolOf(name, instance) }
+			transports.Forget(of)
+			pools.Forget(of)
+			a.gateway.ForgetInstance(name, instance)
 		},
 		Inspector: probe.New(guard, probe.Options{
+			Tokens: a.tokens,
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
 		}),
 	})
-	a.listeners.transport = func(name parley.AgentName) http.RoundTripper { return transports.For(string(name)) }
+	a.listeners.transport = func(t *registry.Target) http.RoundTripper {
+		return transports.For(poolOf(t.Agent.Name, t.Place()), netguard.Client{ID: t.TLSID, TLS: t.TLS})
+	}
 	answers := jsonwire.Limits{MaxBytes: int64(a.cfg.Limits.ResponseBody), MaxDepth: a.cfg.Limits.JSONDepth}
-	a.listeners.exchanger = func(name parley.AgentName) a2a.Exchanger {
-		return &a2agrpc.Client{Pool: pools.For(string(name)), Limits: answers, MaxFrame: int(a.cfg.Limits.StreamEvent)}
+	a.listeners.exchanger = func(t *registry.Target) a2a.Exchanger {
+		pool := pools.For(poolOf(t.Agent.Name, t.Place()), a2agrpc.Shown{ID: t.TLSID, TLS: t.TLS})
+		return &a2agrpc.Client{Pool: pool, Limits: answers, MaxFrame: int(a.cfg.Limits.StreamEvent)}
 	}
 	return nil
+}
+
+// poolOf names the connections to one address of an agent. Each has its own:
+// what is meant for one instance must not go to another over a connection that
+// is there already.
+func poolOf(agent parley.AgentName, instance string) string {
+	return string(agent) + "/" + instance
 }
 
 // Run serves until ctx ends or a part fails, then takes the mesh down.
@@ -352,8 +376,8 @@ type listeners struct {
 
 	tls       *tls.Config
 	servers   []server
-	transport func(parley.AgentName) http.RoundTripper
-	exchanger func(parley.AgentName) a2a.Exchanger
+	transport func(*registry.Target) http.RoundTripper
+	exchanger func(*registry.Target) a2a.Exchanger
 }
 
 // server is what serves a listener.

@@ -118,7 +118,7 @@ func (a *App) openGateway(ctx context.Context) error {
 	}
 	a.gateway = gateway.New(gateway.Options{
 		Identity: a.identity, Agents: a.agents, Journal: a.store, Events: a.store, Mates: mates,
-		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger,
+		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger, Tokens: a.tokens,
 		Server: a2a.ServerOptions{
 			StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive,
 			FrameTimeout: c.Limits.StreamWriteTimeout, BodyTimeout: c.Limits.BodyTimeout,
@@ -153,7 +153,7 @@ func (a *App) openGateway(ctx context.Context) error {
 func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
-		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Status: a, Answers: a.store, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
 	})
 	return err
 }

@@ -186,7 +186,11 @@ func flagError(cmd *cobra.Command, err error) error {
 			"int": "a whole number", "int32": "a whole number", "int64": "a whole number",
 			"duration": "a duration such as 30s or 5m", "bool": "true or false",
 		}[e.GetFlag().Value.Type()]
-		if _, own := errors.AsType[usageError](err); !own && wants != "" {
+		own, said := errors.AsType[usageError](err)
+		if said {
+			return usagef("--%s: %w; see %s --help", e.GetFlag().Name, own, cmd.CommandPath())
+		}
+		if wants != "" {
 			return usagef("--%s %q is not %s; see %s --help", e.GetFlag().Name, e.GetValue(), wants, cmd.CommandPath())
 		}
 	}

@@ -83,6 +83,7 @@ func (g Grants) reachOf(roles []parley.Role) (most Reach) {
 // stand in the table as OPERATION#PART.
 const (
 	partAgentAuth    = "addAgent#auth"    // a new agent that comes with a credential
+	partInstanceAuth = "addInstance#auth" // an instance at another origin that is shown the agent's credential
 	partTaskSnapshot = "getTask#snapshot" // a task with its content
 )
 
@@ -125,20 +126,24 @@ var RoleTable = map[string]Grants{
 	"createKey": registering,
 	"revokeKey": registering,
 
-	"listAgents":    everybodyReads,
-	"getAgent":      everybodyReads,
-	"addAgent":      keeping,
-	partAgentAuth:   registering,
-	"removeAgent":   keeping,
-	"refreshAgent":  keeping,
-	"approveAgent":  keeping,
-	"suspendAgent":  stopping,
-	"resumeAgent":   stopping,
-	"allowOwner":    keeping,
-	"disallowOwner": keeping,
-	"setAuth":       registering,
-	"removeAuth":    registering,
-	"checkCard":     {Operator: ReachAll, Registrar: ReachAll}, // it makes the mesh fetch, and stores nothing
+	"listAgents":     everybodyReads,
+	"getAgent":       everybodyReads,
+	"addAgent":       keeping,
+	partAgentAuth:    registering,
+	"removeAgent":    keeping,
+	"refreshAgent":   keeping,
+	"approveAgent":   keeping,
+	"suspendAgent":   stopping,
+	"resumeAgent":    stopping,
+	"allowOwner":     keeping,
+	"disallowOwner":  keeping,
+	"setAuth":        registering,
+	"removeAuth":     registering,
+	"listInstances":  everybodyReads,
+	"addInstance":    keeping,
+	partInstanceAuth: registering,
+	"removeInstance": keeping,
+	"checkCard":      {Operator: ReachAll, Registrar: ReachAll}, // it makes the mesh fetch, and stores nothing
 
 	"listCalls":   ownReads,
 	"getCall":     ownReads,
@@ -192,6 +197,7 @@ parley principal update ops --role operator,auditor
 	}
 	b.WriteString(`
 ` + "`OPERATION#PART`" + ` is a part of an operation that needs more: ` + "`" + partAgentAuth + "`" + ` an agent added together with a credential,
+` + "`" + partInstanceAuth + "`" + ` an instance that is shown the agent's credential at another origin,
 ` + "`" + partTaskSnapshot + "`" + ` a task with its content.
 
 ## What nobody gets by a role

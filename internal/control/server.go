@@ -52,6 +52,8 @@ type Options struct {
 	Cancel   Canceller
 	Status   StatusReader
 	Answers  Answers
+	// Standings tells how agents' addresses stand; nil where nobody knows.
+	Standings func(ctx context.Context, agent parley.AgentName) ([]registry.Standing, error)
 	// MeshID is the source of the events as others see them.
 	MeshID string
 	// Log gets failures of the mesh itself; nil means none.
@@ -89,6 +91,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.keyRoutes()
 	s.agentRoutes()
 	s.agentAccessRoutes()
+	s.instanceRoutes()
 	s.callRoutes()
 	s.taskRoutes()
 	s.eventRoutes()

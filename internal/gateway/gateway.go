@@ -57,6 +57,15 @@ type Mates interface {
 	LookElsewhere(ctx context.Context, key call.TaskKey) error
 }
 
+// Tokens says how a credential stands in a request; see upstream.Tokens.
+type Tokens interface {
+	// Present may fetch a token. Its error is fit for callers, its cause is not.
+	Present(ctx context.Context, c *registry.Credential) (registry.Presented, error)
+	// Again is Present after the agent's 401: ok where there is another token
+	// than the refused one.
+	Again(ctx context.Context, c *registry.Credential, refused registry.Presented) (p registry.Presented, ok bool, err error)
+}
+
 // Options are a gateway's parts and limits.
 type Options struct {
 	Identity Identifier
@@ -68,10 +77,13 @@ type Options struct {
 	// request may come to another one.
 	Mates  Mates
 	Client a2a.Client // its limits; the transport is each agent's own
-	// Transport gives the connection pool towards one agent.
-	Transport func(agent parley.AgentName) http.RoundTripper
+	// Transport gives the connection pool towards one agent, which shows the
+	// target's client certificate.
+	Transport func(t *registry.Target) http.RoundTripper
 	// GRPC gives the way to an agent's gRPC interfaces; nil: they are not spoken.
-	GRPC   func(agent parley.AgentName) a2a.Exchanger
+	GRPC func(t *registry.Target) a2a.Exchanger
+	// Tokens gets what is shown to agents; nil where credentials themselves say.
+	Tokens Tokens
 	Server a2a.ServerOptions
 	Calls  *telemetry.Calls
 	Tracer trace.Tracer
@@ -124,6 +136,7 @@ type Gateway struct {
 	anonymous map[parley.AgentName]bool
 	cards     cards
 	streams   streamSlots
+	standings *standings
 	rates     rates
 
 	lostMu    sync.Mutex
@@ -140,6 +153,7 @@ func New(o Options) *Gateway {
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
+		standings: newStandings(),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
@@ -176,11 +190,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // client is the A2A client towards one agent.
-func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
+func (g *Gateway) client(t *registry.Target) *a2a.Client {
 	c := g.Client
-	c.Transport = g.Transport(agent)
+	c.Transport = g.Transport(t)
 	if g.GRPC != nil {
-		c.GRPC = g.GRPC(agent)
+		c.GRPC = g.GRPC(t)
 	}
 	return &c
 }

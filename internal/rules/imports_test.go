@@ -33,12 +33,15 @@ var directions = map[string][]string{
 	"event":     {"words"},
 	"store":     {"words", "domains", "event"},
 
+	// Tokens towards agents: between the registry's credentials and the network.
+	"upstream": {"words", "registry", "jsonwire", "netguard"},
+
 	"gateway": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
 	"control": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "certs", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web"},
+	"app": {"words", "domains", "config", "certs", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "upstream", "gateway", "control", "probe", "web"},
 	"cli": {"words", "config", "app", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
 }
 

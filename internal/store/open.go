@@ -134,6 +134,7 @@ type DB struct {
 	contexts      contextFilter // of SQLite
 	live          *live
 	gone          departures
+	uses          uses
 	stats         stats
 
 	undoing []func() error // closes what is open, the last first
