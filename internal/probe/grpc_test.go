@@ -3,13 +3,13 @@ package probe_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
+	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/certtest"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
@@ -22,7 +22,7 @@ func grpcFace(address string) face { return face{address, "GRPC", "1.0"} }
 // if one is given, and gives its address.
 func serveGRPC(t *testing.T, config *tls.Config, token string) string {
 	t.Helper()
-	s := a2agrpc.NewServer(a2agrpc.Serving(a2a.HandlerFunc(func(_ context.Context, q *a2a.Request) *a2a.Reply {
+	return a2atest.ServeGRPC(t, a2agrpc.NewServer(a2agrpc.Serving(a2a.HandlerFunc(func(_ context.Context, q *a2a.Request) *a2a.Reply {
 		if q.Method != a2a.GetTask {
 			t.Errorf("the probe asked for %s", q.Method)
 		}
@@ -30,19 +30,7 @@ func serveGRPC(t *testing.T, config *tls.Config, token string) string {
 			return a2a.Fail(a2a.NewError(a2a.ReasonUnauthenticated, "who is it?"))
 		}
 		return a2a.Fail(a2a.TaskNotFound(q.Facts.TaskID))
-	})), a2agrpc.Options{TLS: config})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
-	return l.Addr().String()
+	})), a2agrpc.Options{TLS: config}))
 }
 
 // TestGRPCIsProven with and without TLS, in whatever form the card writes the
