@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -349,5 +350,28 @@ func TestInstanceWithoutCredential(t *testing.T) {
 	}
 	if first.Last().Header.Get("Authorization") == "" {
 		t.Error("the agent's own address was not shown its credential")
+	}
+}
+
+// TestNoFailoverAfterTheFirstByte: a send that an instance may have taken is
+// never given to another one.
+func TestNoFailoverAfterTheFirstByte(t *testing.T) {
+	m, first, second := twins(t)
+	caller := m.Caller("agent", a2a.JSONRPC, m.Key("alice", ""))
+	var cut atomic.Int64
+	second.Serve(func(http.ResponseWriter, *http.Request) {
+		cut.Add(1)
+		panic(http.ErrAbortHandler) // the request was read; the connection breaks
+	})
+	sends := int64(0)
+	for ; cut.Load() == 0; sends++ {
+		reply, id := caller.Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
+		if cut.Load() > 0 {
+			wantErr(t, "a send that was cut", reply, a2a.ReasonUnavailable)
+			wantCall(t, m, id, "crash", "cut")
+		}
+	}
+	if got := first.begun.Load(); got != sends-1 || cut.Load() != 1 {
+		t.Errorf("of %d sends one was cut, %d times, and the other instance took %d", sends, cut.Load(), got)
 	}
 }
