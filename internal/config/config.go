@@ -62,6 +62,7 @@ type Auth struct {
 	Anonymous         []parley.AgentName
 	FailuresPerMinute int // per client address, sustained
 	FailureBurst      int // per client address, at once
+	Issuers           []Issuer
 }
 
 // A2A holds choices where the protocol leaves room.

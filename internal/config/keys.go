@@ -55,6 +55,7 @@ func (c *Config) edgeKeys() []key {
 		{"auth.anonymous", list(&c.Auth.Anonymous, "agent", checkAgentName), "", "Agents that may be called without a credential. All who do share one identity: whoever knows the id of a task of theirs can read, continue and cancel it."},
 		{"auth.failures_per_minute", count(&c.Auth.FailuresPerMinute, 1, 100_000), "", "Failed authentications one client address may make per minute; beyond it is refused unheard."},
 		{"auth.failure_burst", count(&c.Auth.FailureBurst, 1, 100_000), "", "Failed authentications one client address may make at once."},
+		{"auth.issuers", &issuersValue{&c.Auth.Issuers}, "", "OpenID providers and OAuth authorization servers whose access tokens identify callers; see [below](#issuers) and [sign-on](sign-on.md). In the environment: the same list as YAML text."},
 		{"a2a.strict_version", &boolValue{&c.A2A.StrictVersion}, "", "Refuse calls without the A2A-Version header instead of recognising unmistakable 1.0 calls."},
 	}
 }

@@ -51,6 +51,9 @@ type Options struct {
 	Events   EventReader
 	Cancel   Canceller
 	Status   StatusReader
+	// Metadata is the address of the mesh's description as a protected resource,
+	// which challenges name; empty for none.
+	Metadata string
 	// MeshID is the source of the events as others see them.
 	MeshID string
 	// Log gets failures of the mesh itself; nil means none.
@@ -252,7 +255,11 @@ func throughSocket(r *http.Request) bool {
 // fail answers with err.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.log(r.Context(), r.Method+" "+r.URL.Path, err)
-	problemOf(err).write(w)
+	p := problemOf(err)
+	if challenge := identity.Challenge(err, s.opts.Metadata); challenge != "" {
+		p.header.Set("WWW-Authenticate", challenge)
+	}
+	p.write(w)
 }
 
 // log tells the operator of failures that are the mesh's own. What whoever

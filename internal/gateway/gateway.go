@@ -65,6 +65,13 @@ type Options struct {
 	// PublicURL is the address under which callers reach the mesh, without a
 	// trailing slash; cards print it.
 	PublicURL string
+	// OpenIDs are the addresses of the metadata of issuers whose tokens are
+	// taken; cards name them.
+	OpenIDs []string
+	// MetadataOf gives the address of the description of an agent as a
+	// protected resource, which challenges name; empty for none. A nil func
+	// gives none.
+	MetadataOf func(parley.AgentName) string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
 	// CardsNeedCredential closes the well-known cards to callers without one.
@@ -97,6 +104,7 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
 
 	lostMu    sync.Mutex
@@ -109,7 +117,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, open: newOpenCalls(),
 		anonymous: map[parley.AgentName]bool{},
-		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		cards:     cards{by: map[parley.AgentName]rewritten{}}, schemes: schemesOf(o.OpenIDs),
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		lostTasks: map[call.TaskKey]int{},
 	}

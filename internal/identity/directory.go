@@ -30,7 +30,9 @@ type Options struct {
 	// Environment is the mesh's own, and that of the local socket's principal;
 	// empty means parley.Dev.
 	Environment parley.Environment
-	// CachedKeys bounds the cache of verified keys; 0 means 4,096.
+	// Tokens verifies tokens of foreign issuers; nil where none are taken.
+	Tokens Tokens
+	// CachedKeys bounds the cache of verified keys and tokens; 0 means 4,096.
 	CachedKeys int
 	// FailuresPerMinute and FailureBurst limit failed attempts per remote
 	// address, over time and at once; 0 means 60 and 20.
@@ -127,12 +129,15 @@ func (d *Directory) Identify(ctx context.Context, c Credential) (*Caller, error)
 	if reason != "" {
 		return nil, d.refuse(c, reason)
 	}
+	now := d.opts.Now()
+	if d.opts.Tokens != nil && c.Authorization != "" && isToken(text) {
+		return d.verifyToken(ctx, c, text, now)
+	}
 	id, ok := keyID(text)
 	if !ok {
 		return nil, d.refuse(c, ReasonMalformed)
 	}
 	hash := hashKey(text)
-	now := d.opts.Now()
 	if caller := d.cache.get(hash, now); caller != nil {
 		return caller, nil
 	}
@@ -185,16 +190,20 @@ func (d *Directory) verify(ctx context.Context, c Credential, id string, hash [3
 // nothing from the address's allowance: stock clients ask first and
 // authenticate after the challenge, and it costs no look-up.
 func (d *Directory) refuse(c Credential, reason Reason) error {
-	d.failures.count(reason)
-	if reason != ReasonNone {
+	return d.refuseWith(c, &Refusal{Reason: reason})
+}
+
+func (d *Directory) refuseWith(c Credential, r *Refusal) error {
+	d.failures.count(r.Reason)
+	if r.Reason != ReasonNone {
 		if wait := d.failures.charge(c.RemoteAddr, d.opts.Now()); wait > 0 {
 			return refused(&Refusal{Reason: ReasonLimited, RetryAfter: wait})
 		}
 	}
-	return refused(&Refusal{Reason: reason})
+	return refused(r)
 }
 
-// Invalidate forgets every verified key. Writes through this directory do it
+// Invalidate forgets every verified key and token. Writes through this directory do it
 // themselves; whoever follows the events of other processes calls it for
 // theirs.
 func (d *Directory) Invalidate() { d.cache.invalidate() }

@@ -36,6 +36,8 @@ type changeData struct {
 	Key       string               `json:"key,omitempty"` // the public half
 	Principal parley.PrincipalName `json:"principal,omitempty"`
 	Note      string               `json:"note,omitempty"`
+	Issuer    string               `json:"issuer,omitempty"`
+	Subject   string               `json:"subject,omitempty"`
 	ExpiresAt *time.Time           `json:"expiresAt,omitempty"`
 
 	By parley.PrincipalName `json:"by,omitempty"` // empty: the mesh itself

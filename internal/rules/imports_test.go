@@ -29,6 +29,7 @@ var directions = map[string][]string{
 	"mcpbridge": {"jsonwire"},
 	"netguard":  {},
 	"sandbox":   {},
+	"oidc":      {"words", "domains", "jsonwire", "netguard"},
 	"event":     {"words"},
 	"store":     {"words", "domains", "event"},
 
@@ -37,7 +38,7 @@ var directions = map[string][]string{
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web"},
+	"app": {"words", "domains", "config", "oidc", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web"},
 	"cli": {"words", "config", "app", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
 }
 

@@ -52,7 +52,8 @@ func (t *tx) heir(gone departures, name parley.PrincipalName, begun time.Time) (
 	return tombstone(name, former), nil
 }
 
-// leave hands what the principal owns to its tombstone and takes its keys away.
+// leave hands what the principal owns to its tombstone and takes its keys and
+// links away.
 // The principal's row is left to the caller. It looks at every context: they
 // are found by key alone, and principals are deleted too rarely for an index
 // that every new context would have to pay for.
@@ -69,8 +70,12 @@ func (t *tx) leave(gone departures, name parley.PrincipalName, createdAt int64) 
 			return err
 		}
 	}
-	_, err := t.run(`DELETE FROM api_keys WHERE principal = ?`, string(name))
-	return err
+	for _, sql := range []string{`DELETE FROM api_keys WHERE principal = ?`, `DELETE FROM identities WHERE principal = ?`} {
+		if _, err := t.run(sql, string(name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeCallingSide deletes the principal under which an agent calls, if it has

@@ -1,0 +1,118 @@
+package interop
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/parleytest"
+)
+
+func startProvider(t *testing.T) *Provider {
+	t.Helper()
+	p, err := StartProvider(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopLater(t, p.Stop)
+	return p
+}
+
+// issuerOf is the configuration of the provider, changed by the test.
+func issuerOf(p *Provider, change func(*config.Issuer)) func(*config.Config) {
+	return func(c *config.Config) {
+		one := config.Issuer{
+			Issuer: p.Issuer, Audience: []string{ProviderAudience}, Algorithms: []string{"RS256", "ES256"}, AcceptTyp: []string{"at+jwt"},
+			ClockSkew: 30 * time.Second, JWKSRefresh: time.Hour, Principals: config.AdmitCreate,
+		}
+		if change != nil {
+			change(&one)
+		}
+		c.Auth.Issuers = []config.Issuer{one}
+	}
+}
+
+func jobToken(t *testing.T, p *Provider) string {
+	t.Helper()
+	token, err := p.JobToken(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func echoAgent(t *testing.T, mesh *parleytest.Mesh) {
+	t.Helper()
+	mesh.Agent("echo").Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
+		return a2a.Answer(q.Method, a2a.SendMessageResponse{Message: &a2a.Message{MessageID: "a", Role: a2a.RoleAgent, Parts: []a2a.Part{a2a.TextPart("hello")}}})
+	})
+}
+
+// TestTokenOfARealProvider: a token of a client of a real provider is a
+// credential, in both bindings, and its subject a principal of its own; the
+// provider's keys may change meanwhile.
+func TestTokenOfARealProvider(t *testing.T) {
+	p := startProvider(t)
+	mesh := parleytest.Start(t, parleytest.Options{Configure: issuerOf(p, nil)})
+	echoAgent(t, mesh)
+	call := func(token string) control.Call {
+		t.Helper()
+		for _, binding := range []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON} {
+			reply, id := mesh.Caller("echo", binding, token).Do(t.Context(), a2a.SendMessage, parleytest.Message("m-"+string(binding), "hello"))
+			if reply.Err != nil {
+				t.Fatalf("%s: %v\n%s", binding, reply.Err, mesh.Log())
+			}
+			if got := mesh.Call(id); got.Caller != "batch-job" {
+				t.Fatalf("the call is recorded as one of %q, want batch-job", got.Caller)
+			} else if binding == a2a.HTTPJSON {
+				return got
+			}
+		}
+		panic("unreachable")
+	}
+	first := call(jobToken(t, p))
+	if err := p.Rotate(t.Context(), "ES256"); err != nil {
+		t.Fatal(err)
+	}
+	if second := call(jobToken(t, p)); second.CallerOwner != first.CallerOwner || second.CallerOwner != parley.DefaultOwner {
+		t.Errorf("owner %q after %q, want default", second.CallerOwner, first.CallerOwner)
+	}
+	if n, err := p.KeyFetches(t.Context()); err != nil || n != 2 {
+		t.Errorf("keys were fetched %d times (%v), want 2: at the start, and for the new key", n, err)
+	}
+}
+
+// TestForgedTokenOfARealProvider: the same token with another claim, or for a
+// mesh of another name, opens nothing, and the refusal says where tokens are
+// had.
+func TestForgedTokenOfARealProvider(t *testing.T) {
+	p := startProvider(t)
+	mesh := parleytest.Start(t, parleytest.Options{Configure: issuerOf(p, func(i *config.Issuer) { i.Audience = []string{"https://other.example"} })})
+	echoAgent(t, mesh)
+	token := jobToken(t, p)
+	parts := strings.Split(token, ".")
+	for name, sent := range map[string]string{
+		"another audience":    token,
+		"another payload":     parts[0] + "." + parts[1][:len(parts[1])-4] + "AAAA." + parts[2],
+		"no signature":        parts[0] + "." + parts[1] + ".",
+		"another's signature": parts[0] + "." + parts[1] + "." + strings.Repeat("A", len(parts[2])),
+	} {
+		reply, _ := mesh.Caller("echo", a2a.HTTPJSON, sent).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "hello"))
+		if reply.Err == nil || reply.Err.HTTP != http.StatusUnauthorized {
+			t.Errorf("%s: got %v, want 401", name, reply.Err)
+			continue
+		}
+		challenge := reply.Err.Challenge
+		for _, want := range []string{`error="invalid_token"`, `error_description="`, `resource_metadata="` + mesh.Ready.Public + `/.well-known/oauth-protected-resource/agents/echo"`} {
+			if !strings.Contains(challenge, want) {
+				t.Errorf("%s: the challenge %s lacks %s", name, challenge, want)
+			}
+		}
+	}
+}
