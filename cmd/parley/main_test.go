@@ -38,8 +38,12 @@ func TestScripts(t *testing.T) {
 			"mesh":   startMesh,
 			"sample": startSample,
 			"code":   exitsWith,
-			"await":  awaitFile,
-			"json":   setFromJSON,
+
+			"provider": startProvider,
+			"approve":  approveLogin,
+			"jobtoken": jobToken,
+			"await":    awaitFile,
+			"json":     setFromJSON,
 		},
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/parley-mesh/parley/interop"
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
@@ -132,6 +133,8 @@ func stopMesh(ts *testscript.TestScript) {
 type scriptState struct {
 	mesh   *runningMesh
 	agents map[string]*a2atest.Agent // by the variable that holds the address
+
+	provider *interop.Provider
 }
 
 type stateKey struct{}

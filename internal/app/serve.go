@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
-	"github.com/parley-mesh/parley/internal/oidc"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/signon"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
 
@@ -130,7 +130,7 @@ func (a *App) openControl(context.Context) (err error) {
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
 	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	described := door{oidc.MetadataPath, a.metadata}
+	described := door{signon.MetadataPath, a.metadata}
 	both := doors{edge, managed, described}
 	main := both
 	if l.control != nil {

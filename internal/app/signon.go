@@ -8,6 +8,7 @@ import (
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/oidc"
+	"github.com/parley-mesh/parley/internal/signon"
 )
 
 // openSignOn makes what verifies tokens of the configured issuers. Nothing is
@@ -47,7 +48,7 @@ func (a *App) watchIssuers(ctx context.Context) error {
 // openIDs are the addresses by which cards name the issuers.
 func (a *App) openIDs() (all []string) {
 	for _, one := range a.cfg.Auth.Issuers {
-		all = append(all, oidc.MetadataURLs(one.Issuer, one.MetadataURL)[0])
+		all = append(all, signon.MetadataURLs(one.Issuer, one.MetadataURL)[0])
 	}
 	return all
 }
@@ -66,7 +67,7 @@ func describe(m *oidc.Metadata, one config.Issuer) {
 	m.Issuers = append(m.Issuers, one.Issuer)
 	m.Scopes = append(m.Scopes, one.RequiredScopes...)
 	if login := one.Login; login.ClientID != "" {
-		m.Logins = append(m.Logins, oidc.Login{
+		m.Logins = append(m.Logins, signon.Offer{
 			Issuer: one.Issuer, MetadataURL: one.MetadataURL, ClientID: login.ClientID, Scopes: login.Scopes, Resource: login.Resource,
 		})
 	}

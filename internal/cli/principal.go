@@ -13,7 +13,8 @@ func principalCommand(p *program) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "principal", Short: "Manage principals: the people and services that call",
 		Long: "Manage principals: the people and services that call. A principal proves itself with\na key (parley key create). The calling side of an agent is a principal too, made by:\nparley key create --for agent:NAME.",
-	}, principalCreateCommand(p), principalListCommand(p), principalShowCommand(p), principalUpdateCommand(p), principalRemoveCommand(p))
+	}, principalCreateCommand(p), principalListCommand(p), principalShowCommand(p), principalUpdateCommand(p), principalRemoveCommand(p),
+		principalLinkCommand(p), principalUnlinkCommand(p))
 }
 
 func principalCreateCommand(p *program) *cobra.Command {
@@ -81,12 +82,22 @@ func principalShowCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.showPrincipal(who)
+			subjects, err := c.Subjects(ctx, who.Name)
+			if err != nil {
+				return err
+			}
+			return p.showPrincipal(shownPrincipal{who, subjects.Items})
 		}),
 	}
 }
 
-func (p *program) showPrincipal(who control.Principal) error {
+// shownPrincipal is a principal with what proves it beside its keys.
+type shownPrincipal struct {
+	control.Principal
+	Subjects []control.Subject `json:"subjects,omitempty"`
+}
+
+func (p *program) showPrincipal(who shownPrincipal) error {
 	return p.show(who, func(f *facts) {
 		f.add("name", string(who.Name))
 		f.add("owner", string(who.Owner))
@@ -94,6 +105,9 @@ func (p *program) showPrincipal(who control.Principal) error {
 		f.add("agent", string(who.Agent))
 		f.add("roles", joined(who.Roles))
 		f.add("description", who.Description)
+		for _, s := range who.Subjects {
+			f.add("subject", s.Subject+" at "+s.Issuer)
+		}
 		f.add("created", p.moment(who.CreatedAt))
 	})
 }
@@ -123,7 +137,7 @@ func principalUpdateCommand(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.showPrincipal(who)
+		return p.showPrincipal(shownPrincipal{Principal: who})
 	})
 	return cmd
 }

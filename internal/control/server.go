@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,6 +90,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.api = humago.New(s.mux, apiConfig())
 	s.ownerRoutes()
 	s.principalRoutes()
+	s.subjectRoutes()
 	s.keyRoutes()
 	s.agentRoutes()
 	s.agentAccessRoutes()
@@ -158,7 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if !caller.Has(parley.RoleOperator) {
+	if !caller.Has(parley.RoleOperator) && r.URL.Path != Prefix+whoAmIPath {
 		s.fail(w, r, parley.E("control.authorise", parley.Denied, parley.Subject(caller.Name),
 			fmt.Sprintf("the key belongs to principal %q, which has no role: calling agents needs none, the control API is for admins and operators. To make it an operator: parley principal update %s --role operator", caller.Name, caller.Name), nil))
 		return
@@ -297,7 +299,7 @@ func operation(id, method, path, summary string, status int) huma.Operation {
 // operations share, so that f is one operation of a domain and its encoding.
 func route[I, O any](s *Server, role parley.Role, op huma.Operation, f func(context.Context, *I) (*O, error)) {
 	op.Metadata = map[string]any{metaInput: reflect.TypeFor[I]()}
-	op.Description = strings.TrimSpace(op.Description + " Role: " + string(role) + ".")
+	op.Description = strings.TrimSpace(op.Description + " Role: " + cmp.Or(string(role), "none") + ".")
 	if op.Method == http.MethodPost {
 		op.Parameters = append(op.Parameters, idempotencyParam())
 	}
@@ -319,10 +321,13 @@ func route[I, O any](s *Server, role parley.Role, op huma.Operation, f func(cont
 	})
 }
 
+// anyRole is for operations that every identified caller may use.
+const anyRole parley.Role = ""
+
 // permit refuses callers without the role.
 func (s *Server) permit(ctx context.Context, role parley.Role) error {
 	caller := identity.CallerFrom(ctx)
-	if caller != nil && caller.Has(role) {
+	if caller != nil && (role == anyRole || caller.Has(role)) {
 		return nil
 	}
 	return parley.E("control.authorise", parley.Denied, "", fmt.Sprintf("this needs the role %s: ask an admin to do it or to give you the role", role), nil)

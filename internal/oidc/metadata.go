@@ -6,14 +6,12 @@ import (
 	"strings"
 
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/signon"
 )
 
-// MetadataPath is where the mesh describes itself as a protected resource (RFC
-// 9728). Behind it may stand the path of an agent.
-const MetadataPath = "/.well-known/oauth-protected-resource"
-
-// Metadata serves that description, which needs no credential: what is in it,
-// whoever wants a token has to know.
+// Metadata serves the mesh's description of itself as a protected resource (RFC
+// 9728), which needs no credential: what is in it, whoever wants a token has to
+// know.
 type Metadata struct {
 	// PublicURL is the address of the mesh, without a trailing slash.
 	PublicURL string
@@ -21,27 +19,7 @@ type Metadata struct {
 	AgentsPath string
 	Issuers    []string
 	Scopes     []string // that tokens must have
-	Logins     []Login
-}
-
-// Login is what an interactive client has to know about one issuer. It is this
-// project's own member of the document.
-type Login struct {
-	Issuer      string   `json:"issuer"`
-	MetadataURL string   `json:"metadata_url,omitempty"`
-	ClientID    string   `json:"client_id"`
-	Scopes      []string `json:"scopes,omitempty"`
-	Resource    string   `json:"resource,omitempty"`
-}
-
-// Resource is the document.
-type Resource struct {
-	Resource             string   `json:"resource"`
-	ResourceName         string   `json:"resource_name,omitempty"`
-	AuthorizationServers []string `json:"authorization_servers"`
-	BearerMethods        []string `json:"bearer_methods_supported"`
-	Scopes               []string `json:"scopes_supported,omitempty"`
-	Logins               []Login  `json:"parley_logins,omitempty"`
+	Logins     []signon.Offer
 }
 
 // URL is the address of the description of an agent, or of the mesh where agent
@@ -51,14 +29,14 @@ func (m *Metadata) URL(agent parley.AgentName) string {
 	case len(m.Issuers) == 0:
 		return ""
 	case agent == "":
-		return m.PublicURL + MetadataPath
+		return m.PublicURL + signon.MetadataPath
 	}
-	return m.PublicURL + MetadataPath + m.AgentsPath + string(agent)
+	return m.PublicURL + signon.MetadataPath + m.AgentsPath + string(agent)
 }
 
-// ServeHTTP implements http.Handler for MetadataPath and what is below it.
+// ServeHTTP implements http.Handler for signon.MetadataPath and what is below it.
 func (m *Metadata) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	resource, ok := m.resource(strings.TrimPrefix(r.URL.Path, MetadataPath))
+	resource, ok := m.resource(strings.TrimPrefix(r.URL.Path, signon.MetadataPath))
 	if !ok || len(m.Issuers) == 0 {
 		http.NotFound(w, r)
 		return
@@ -68,7 +46,7 @@ func (m *Metadata) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "use GET", http.StatusMethodNotAllowed)
 		return
 	}
-	body, err := json.Marshal(Resource{
+	body, err := json.Marshal(signon.Resource{
 		Resource: resource, ResourceName: "Parley mesh", AuthorizationServers: m.Issuers,
 		BearerMethods: []string{"header"}, Scopes: m.Scopes, Logins: m.Logins,
 	})
@@ -82,7 +60,7 @@ func (m *Metadata) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // the reader has left: nobody to tell
 }
 
-// resource is what a path behind MetadataPath describes. Agents need not exist:
+// resource is what a path behind signon.MetadataPath describes. Agents need not exist:
 // else the answers would tell strangers which do.
 func (m *Metadata) resource(rest string) (string, bool) {
 	if rest == "" || rest == "/" {

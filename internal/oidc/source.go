@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/netguard"
+	"github.com/parley-mesh/parley/internal/signon"
 )
 
 const (
@@ -72,7 +73,7 @@ func (s *source) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 // discover finds where the keys are.
 func (s *source) discover(ctx context.Context) (string, error) {
 	var failed []error
-	for _, place := range MetadataURLs(s.issuer, s.metadataURL) {
+	for _, place := range signon.MetadataURLs(s.issuer, s.metadataURL) {
 		found, err := s.keysURLFrom(ctx, place)
 		if err == nil {
 			return found, nil
@@ -112,19 +113,4 @@ func (s *source) document(ctx context.Context, place string) ([]byte, error) {
 		return nil, fmt.Errorf("what %s answers is no JSON: %w", place, e)
 	}
 	return response.Body, nil
-}
-
-// MetadataURLs are the places of an issuer's metadata, in the order they are
-// looked at: the one given; else that of OpenID Connect Discovery and that of
-// RFC 8414.
-func MetadataURLs(issuer, given string) []string {
-	if given != "" {
-		return []string{given}
-	}
-	places := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
-	if u, err := url.Parse(issuer); err == nil {
-		path := strings.TrimSuffix(u.EscapedPath(), "/")
-		places = append(places, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+path)
-	}
-	return places
 }

@@ -29,7 +29,8 @@ var directions = map[string][]string{
 	"mcpbridge": {"jsonwire"},
 	"netguard":  {},
 	"sandbox":   {},
-	"oidc":      {"words", "domains", "jsonwire", "netguard"},
+	"oidc":      {"words", "domains", "jsonwire", "netguard", "signon"},
+	"signon":    {"words"},
 	"event":     {"words"},
 	"store":     {"words", "domains", "event"},
 
@@ -38,8 +39,8 @@ var directions = map[string][]string{
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "oidc", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web"},
-	"cli": {"words", "config", "app", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
+	"app": {"words", "domains", "config", "oidc", "signon", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web"},
+	"cli": {"words", "config", "app", "signon", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
 }
 
 // exceptions are single imports against the table, each with its reason.
