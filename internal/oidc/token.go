@@ -48,6 +48,9 @@ func parse(compact string) (*token, error) {
 		return nil, notTaken("it has more than %d bytes: let the issuer put less into it", MaxToken)
 	}
 	parts := strings.Split(compact, ".")
+	if strings.ContainsAny(compact, "\r\n") { // which encoding/base64 would skip
+		return nil, notTaken("it has line breaks in it")
+	}
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
 		return nil, notTaken("it is not a signed JWT in compact form: encrypted, detached and opaque tokens are not understood")
 	}
