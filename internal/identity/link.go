@@ -44,9 +44,6 @@ func (d *Directory) LinkPrincipal(ctx context.Context, name parley.PrincipalName
 	if err != nil {
 		return nil, err
 	}
-	if p.Agent != "" {
-		return nil, parley.E(op, parley.Conflict, parley.Subject(name), fmt.Sprintf("principal %q is the calling side of an agent: give that a key (parley key create --for agent:%s)", name, p.Agent), nil)
-	}
 	switch old, _, err := d.store.Linked(ctx, issuer, subject); {
 	case err == nil && old.Principal == name:
 		return old, nil

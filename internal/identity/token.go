@@ -87,6 +87,9 @@ func (d *Directory) verifyToken(ctx context.Context, c Credential, token string,
 
 // subject finds the principal of an assertion, or makes it.
 func (d *Directory) subject(ctx context.Context, a *Assertion) (*Link, *Principal, error) {
+	if !validSubject(a.Subject) {
+		return nil, nil, &Refusal{Reason: ReasonClaims}
+	}
 	l, p, err := d.store.Linked(ctx, a.Issuer, a.Subject)
 	if err != nil && parley.KindOf(err) == parley.NotFound {
 		if !a.Create {

@@ -45,6 +45,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Owners", testOwners},
 		{"Principals", testPrincipals},
 		{"Keys", testKeys},
+		{"Links", testLinks},
+		{"AdmitRace", testAdmitRace},
 		{"Agents", testAgents},
 		{"Credentials", testCredentials},
 		{"CompareAndSetRace", testCompareAndSetRace},
