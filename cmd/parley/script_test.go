@@ -19,10 +19,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/parley-mesh/parley/interop"
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/interop"
 )
 
 const (
@@ -44,7 +44,7 @@ func startMesh(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ready, log := ts.MkAbs("ready.json"), new(bytes.Buffer)
 	binary := lookPath(ts, "parley")
-	cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
 	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "PARLEY_DATA=" + ts.Getenv("PARLEY_DATA"), "TMPDIR=" + ts.Getenv("TMPDIR")}
 	ts.Check(cmd.Start())

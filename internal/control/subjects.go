@@ -51,7 +51,7 @@ func subjectOf(l *identity.Link) Subject {
 
 func (s *Server) subjectRoutes() {
 	dir := s.opts.Identity
-	route(s, parley.RoleOperator, operation("listSubjects", "GET", "/principals/{name}/subjects", "List the subjects of issuers that are a principal, at most 200", 200),
+	route(s, operation("listSubjects", "GET", "/principals/{name}/subjects", "List the subjects of issuers that are a principal, at most 200", 200),
 		func(ctx context.Context, in *PrincipalPath) (*listed[Subject], error) {
 			if _, err := dir.Principal(ctx, in.Name); err != nil {
 				return nil, err
@@ -63,7 +63,7 @@ func (s *Server) subjectRoutes() {
 		PrincipalPath
 		Body NewSubject
 	}
-	route(s, parley.RoleAdmin, operation("linkSubject", "POST", "/principals/{name}/subjects", "Make a subject of an issuer be a principal", 201),
+	route(s, operation("linkSubject", "POST", "/principals/{name}/subjects", "Make a subject of an issuer be a principal", 201),
 		func(ctx context.Context, in *link) (*entity[Subject], error) {
 			l, err := dir.LinkPrincipal(ctx, in.Name, in.Body.Issuer, in.Body.Subject)
 			if err != nil {
@@ -76,11 +76,11 @@ func (s *Server) subjectRoutes() {
 		Issuer  string `query:"issuer" required:"true" maxLength:"2048"`
 		Subject string `query:"subject" required:"true" maxLength:"512"`
 	}
-	route(s, parley.RoleAdmin, operation("unlinkSubject", "DELETE", "/principals/{name}/subjects", "Let a subject be nobody again, in force at once", 204),
+	route(s, operation("unlinkSubject", "DELETE", "/principals/{name}/subjects", "Let a subject be nobody again, in force at once", 204),
 		func(ctx context.Context, in *unlink) (*empty, error) {
 			return &empty{}, dir.UnlinkPrincipal(ctx, in.Name, in.Issuer, in.Subject)
 		})
-	route(s, anyRole, operation("whoAmI", "GET", whoAmIPath, "Say who asks", 200),
+	route(s, operation("whoAmI", "GET", whoAmIPath, "Say who asks", 200),
 		func(ctx context.Context, _ *struct{}) (*entity[Identity], error) {
 			c := identity.CallerFrom(ctx)
 			out := Identity{Name: c.Name, Owner: c.Owner, Environment: c.Environment, Agent: c.Agent, Roles: c.Roles, Key: c.KeyID, Issuer: c.Issuer}

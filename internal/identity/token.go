@@ -53,7 +53,7 @@ func isToken(text string) bool {
 func (d *Directory) verifyToken(ctx context.Context, c Credential, token string, now time.Time) (*Caller, error) {
 	hash := sha256.Sum256([]byte(token))
 	if caller := d.cache.get(hash, now); caller != nil {
-		return caller, nil
+		return admitted(caller)
 	}
 	if wait := d.failures.wait(c.RemoteAddr, now); wait > 0 {
 		d.failures.count(ReasonLimited)
@@ -82,7 +82,7 @@ func (d *Directory) verifyToken(ctx context.Context, c Credential, token string,
 	}
 	d.cache.put(hash, cachedKey{caller: caller, expires: expires, generation: gen})
 	d.seen(ctx, link, now)
-	return caller, nil
+	return admitted(caller)
 }
 
 // subject finds the principal of an assertion, or makes it.

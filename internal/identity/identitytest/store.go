@@ -25,6 +25,7 @@ type Store struct {
 	principals map[parley.PrincipalName]identity.Principal
 	keys       map[string]identity.Key
 	links      map[subject]identity.Link
+	names      map[string]identity.CertName
 	events     []parley.Event
 	lookups    int
 	fail       error
@@ -206,6 +207,7 @@ func (s *Store) DeletePrincipal(_ context.Context, name parley.PrincipalName, ve
 		delete(s.principals, name)
 		maps.DeleteFunc(s.keys, func(_ string, k identity.Key) bool { return k.Principal == name })
 		maps.DeleteFunc(s.links, func(_ subject, l identity.Link) bool { return l.Principal == name })
+		maps.DeleteFunc(s.names, func(_ string, n identity.CertName) bool { return n.Principal == name })
 		s.record(events)
 		return nil
 	})
