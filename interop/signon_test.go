@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/parleytest"
+	"github.com/parley-mesh/parley/internal/signon"
 )
 
 func startProvider(t *testing.T) *Provider {
@@ -114,5 +116,107 @@ func TestForgedTokenOfARealProvider(t *testing.T) {
 				t.Errorf("%s: the challenge %s lacks %s", name, challenge, want)
 			}
 		}
+	}
+}
+
+// TestStockClientsReadCardsWithIssuers: cards name the issuers, and the card
+// readers of all official SDKs take them.
+func TestStockClientsReadCardsWithIssuers(t *testing.T) {
+	mesh := parleytest.Start(t, parleytest.Options{Configure: func(c *config.Config) {
+		for _, issuer := range []string{"https://login.example", "https://other.example/tenant"} {
+			c.Auth.Issuers = append(c.Auth.Issuers, config.Issuer{
+				Issuer: issuer, Audience: []string{"mesh"}, Algorithms: []string{"RS256"}, AcceptTyp: []string{"at+jwt"},
+				JWKSRefresh: time.Hour, Principals: config.AdmitLinked,
+			})
+		}
+	}})
+	agent := startAgent(t, Go, AgentOptions{})
+	mesh.Add(control.NewAgent{Name: "echo", URL: agent.URL})
+	key := mesh.Key("caller", "")
+	resp, err := http.Get(mesh.URL("echo") + ".well-known/agent-card.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var card a2a.AgentCard
+	if err := json.NewDecoder(resp.Body).Decode(&card); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"openId": "https://login.example/.well-known/openid-configuration", "openId2": "https://other.example/tenant/.well-known/openid-configuration",
+	} {
+		if scheme := card.SecuritySchemes[name].OpenIDConnect; scheme == nil || scheme.URL != want {
+			t.Errorf("the card's scheme %s is %+v, want %s", name, scheme, want)
+		}
+	}
+	for _, sdk := range []SDK{Go, JavaScript, Python} {
+		documents := runClient(t, sdk, ClientOptions{URL: mesh.URL("echo"), Key: key, Scenarios: []string{"send"}})
+		if e := documents[0].Steps[0].Error; e != nil {
+			t.Errorf("%s: %+v", sdk, e)
+		}
+	}
+}
+
+// TestLoginWithARealProvider: the device flow, and a renewal of what it gave,
+// after which the token is still one of the same person.
+func TestLoginWithARealProvider(t *testing.T) {
+	p := startProvider(t)
+	ctx := t.Context()
+	mesh := parleytest.Start(t, parleytest.Options{Configure: issuerOf(p, func(i *config.Issuer) {
+		i.Login = config.Login{ClientID: ProviderClient, Scopes: []string{"openid", "offline_access"}, Resource: ProviderAudience}
+	})})
+	resp, err := http.Get(mesh.Ready.Listen + signon.MetadataPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var described signon.Resource
+	if err := json.NewDecoder(resp.Body).Decode(&described); err != nil {
+		t.Fatal(err)
+	}
+	if len(described.Logins) != 1 || described.AuthorizationServers[0] != p.Issuer {
+		t.Fatalf("the mesh says %+v", described)
+	}
+	offer, c := described.Logins[0], signon.NewClient(nil)
+	endpoints, err := c.Discover(ctx, offer.Issuer, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := c.Begin(ctx, endpoints, offer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Approve(ctx, prompt.UserCode, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := c.Await(ctx, endpoints, offer, prompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logins := signon.Logins{Dir: t.TempDir()}
+	login := &signon.Login{
+		Origin: mesh.Ready.Listen, Issuer: p.Issuer, ClientID: offer.ClientID, Resource: offer.Resource, TokenURL: endpoints.Token,
+		Access: tokens.Access, Refresh: tokens.Refresh, ExpiresAt: time.Now(), // as if it were over
+	}
+	if err := logins.Save(login); err != nil {
+		t.Fatal(err)
+	}
+	renewed, err := logins.Token(ctx, c, login.Origin)
+	if err != nil || renewed == tokens.Access {
+		t.Fatalf("renewed: %v; the same token: %t", err, renewed == tokens.Access)
+	}
+	for what, token := range map[string]string{"the first token": tokens.Access, "the renewed one": renewed} {
+		client, err := control.NewClient(nil, mesh.Ready.Listen, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if who, err := client.WhoAmI(ctx); err != nil || who.Name != "bob" || who.Issuer != p.Issuer {
+			t.Errorf("%s: %+v, %v", what, who, err)
+		}
+		client.Close()
+	}
+	after, err := logins.Load(login.Origin)
+	if err != nil || after.Access != renewed || after.Refresh == tokens.Refresh {
+		t.Errorf("kept after the renewal: refresh token the same %t, %v", after.Refresh == tokens.Refresh, err)
 	}
 }

@@ -46,6 +46,7 @@ func testLinks(t *testing.T, s Store) {
 	must(t, s.DeletePrincipal(ctx, "client", p.Version))
 	_, _, err = s.Linked(ctx, "https://other.example", "s-1")
 	wantKind(t, "a link to a deleted principal", err, parley.NotFound)
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, 0, 100)
 	must(t, err)
 	if len(events) != 2 {
@@ -79,6 +80,7 @@ func testAdmitRace(t *testing.T, s Store) {
 	wg.Wait()
 	principals, err := s.Principals(ctx, "alpha", "", 100)
 	must(t, err)
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, 0, 100)
 	must(t, err)
 	if won.Load() != 1 || len(principals) != 1 || len(events) != 1 {
