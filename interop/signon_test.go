@@ -57,7 +57,7 @@ func echoAgent(t *testing.T, mesh *parleytest.Mesh) {
 }
 
 // TestTokenOfARealProvider: a token of a client of a real provider is a
-// credential, in both bindings, and its subject a principal of its own; the
+// credential, in every binding, and its subject a principal of its own; the
 // provider's keys may change meanwhile.
 func TestTokenOfARealProvider(t *testing.T) {
 	p := startProvider(t)
@@ -65,7 +65,7 @@ func TestTokenOfARealProvider(t *testing.T) {
 	echoAgent(t, mesh)
 	call := func(token string) control.Call {
 		t.Helper()
-		for _, binding := range []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON} {
+		for _, binding := range []a2a.Binding{a2a.JSONRPC, a2a.GRPC, a2a.HTTPJSON} {
 			reply, id := mesh.Caller("echo", binding, token).Do(t.Context(), a2a.SendMessage, parleytest.Message("m-"+string(binding), "hello"))
 			if reply.Err != nil {
 				t.Fatalf("%s: %v\n%s", binding, reply.Err, mesh.Log())
@@ -120,10 +120,11 @@ func TestForgedTokenOfARealProvider(t *testing.T) {
 }
 
 // TestStockClientsReadCardsWithIssuers: cards name the issuers, and the card
-// readers of all official SDKs take them.
+// readers of all official SDKs take them. That nothing answers at the issuers
+// keeps neither the mesh from starting nor other callers from calling.
 func TestStockClientsReadCardsWithIssuers(t *testing.T) {
 	mesh := parleytest.Start(t, parleytest.Options{Configure: func(c *config.Config) {
-		for _, issuer := range []string{"https://login.example", "https://other.example/tenant"} {
+		for _, issuer := range []string{"http://127.0.0.1:1", "http://127.0.0.1:1/tenant"} {
 			c.Auth.Issuers = append(c.Auth.Issuers, config.Issuer{
 				Issuer: issuer, Audience: []string{"mesh"}, Algorithms: []string{"RS256"}, AcceptTyp: []string{"at+jwt"},
 				JWKSRefresh: time.Hour, Principals: config.AdmitLinked,
@@ -143,7 +144,7 @@ func TestStockClientsReadCardsWithIssuers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"openId": "https://login.example/.well-known/openid-configuration", "openId2": "https://other.example/tenant/.well-known/openid-configuration",
+		"openId": "http://127.0.0.1:1/.well-known/openid-configuration", "openId2": "http://127.0.0.1:1/tenant/.well-known/openid-configuration",
 	} {
 		if scheme := card.SecuritySchemes[name].OpenIDConnect; scheme == nil || scheme.URL != want {
 			t.Errorf("the card's scheme %s is %+v, want %s", name, scheme, want)

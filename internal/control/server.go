@@ -121,7 +121,7 @@ func apiConfig() huma.Config {
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					"bearer": {Type: "http", Scheme: "bearer", Description: "API key: pk_ID_SECRET"},
+					"bearer": {Type: "http", Scheme: "bearer", Description: "API key (pk_ID_SECRET), or an access token of an issuer that the mesh knows"},
 					"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "API key: pk_ID_SECRET"},
 				},
 			},

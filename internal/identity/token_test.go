@@ -282,6 +282,25 @@ func TestVerifiedTokensAreBelieved(t *testing.T) {
 	}
 }
 
+// TestFreezeCountsForTokens, remembered ones included.
+func TestFreezeCountsForTokens(t *testing.T) {
+	m := newTokenMesh(t)
+	token := m.token(stranger("s-1", "grace"))
+	m.identify(t, token)
+	if _, err := m.FreezePrincipal(t.Context(), "grace", "left"); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{token, token, m.token(stranger("s-1", "grace"))} {
+		if _, err := m.Identify(t.Context(), bearer(text)); parley.KindOf(err) != parley.Frozen || err == nil {
+			t.Errorf("a frozen principal's token: %v", err)
+		}
+	}
+	if _, err := m.UnfreezePrincipal(t.Context(), "grace"); err != nil {
+		t.Fatal(err)
+	}
+	m.identify(t, token)
+}
+
 // TestBadTokensAreLimited as bad keys are, and good ones from the same address go
 // on while they are remembered.
 func TestBadTokensAreLimited(t *testing.T) {

@@ -141,19 +141,9 @@ func (k *keyring) load(ctx context.Context, f *flight) {
 
 // verify checks a token's signature with the key it names.
 func (k *keyring) verify(ctx context.Context, t *token) error {
-	keys, usable := k.find(t)
-	if len(keys) == 0 {
-		err := k.refresh(ctx, true)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if keys, usable = k.find(t); len(keys) == 0 {
-			if usable && !k.isFailing() && (err == nil || errors.Is(err, errTooSoon)) {
-				return &identity.Refusal{Reason: identity.ReasonSignature, Detail: "the token names a key that its issuer does not have: get a new one"}
-			}
-			return parley.E("oidc.verify", parley.Unavailable, parley.Subject(k.issuer),
-				"the keys of the token's issuer cannot be fetched, so that the token cannot be checked: try again later", err)
-		}
+	keys, err := k.candidates(ctx, t)
+	if err != nil {
+		return err
 	}
 	signed, err := jose.ParseSignedCompact(t.compact, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(t.algorithm)})
 	if err != nil {
@@ -166,6 +156,28 @@ func (k *keyring) verify(ctx context.Context, t *token) error {
 		}
 	}
 	return &identity.Refusal{Reason: identity.ReasonSignature}
+}
+
+// candidates are the keys that may have signed a token, looked for at the issuer
+// where none is known.
+func (k *keyring) candidates(ctx context.Context, t *token) ([]jose.JSONWebKey, error) {
+	const op parley.Op = "oidc.verify"
+	if keys, _ := k.find(t); len(keys) > 0 {
+		return keys, nil
+	}
+	err := k.refresh(ctx, true)
+	if ctx.Err() != nil {
+		return nil, parley.E(op, parley.Canceled, parley.Subject(k.issuer), "canceled", ctx.Err())
+	}
+	keys, usable := k.find(t)
+	switch {
+	case len(keys) > 0:
+		return keys, nil
+	case usable && !k.isFailing() && (err == nil || errors.Is(err, errTooSoon)):
+		return nil, &identity.Refusal{Reason: identity.ReasonSignature, Detail: "the token names a key that its issuer does not have: get a new one"}
+	}
+	return nil, parley.E(op, parley.Unavailable, parley.Subject(k.issuer),
+		"the keys of the token's issuer cannot be fetched, so that the token cannot be checked: try again later", err)
 }
 
 func (k *keyring) isFailing() bool {

@@ -106,7 +106,7 @@ func TestDeviceFlow(t *testing.T) {
 				begun := time.Now()
 				tokens, err := flow(t.Context(), c)
 				if tc.kind == parley.Internal {
-					if err != nil || tokens.Access != "a-1" || tokens.Refresh != "r-1" || tokens.ExpiresAt.Sub(time.Now()) != 600*time.Second {
+					if err != nil || tokens.Access != "a-1" || tokens.Refresh != "r-1" || time.Until(tokens.ExpiresAt) != 600*time.Second {
 						t.Errorf("%+v, %v", tokens, err)
 					}
 				} else if err == nil || parley.KindOf(err) != tc.kind {
