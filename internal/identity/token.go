@@ -32,6 +32,7 @@ type Assertion struct {
 	Name        string // any text: see principalNameFor
 	Owner       parley.OwnerName
 	Environment parley.Environment
+	Homeless    *Refusal // why owner and environment cannot be told; nil where they can
 }
 
 const (
@@ -43,11 +44,9 @@ const (
 	seenEvery = time.Hour
 )
 
-// isToken reports whether text has the form of a signed token: three parts in
-// base64url, of which the first is a JSON object.
-func isToken(text string) bool {
-	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
-}
+// isToken reports whether text is to be looked at as a token. Keys have no dots,
+// and signed tokens do.
+func isToken(text string) bool { return strings.Contains(text, ".") }
 
 // verifyToken identifies the subject of a token.
 func (d *Directory) verifyToken(ctx context.Context, c Credential, token string, now time.Time) (*Caller, error) {
@@ -101,6 +100,9 @@ func (d *Directory) subject(ctx context.Context, a *Assertion) (*Link, *Principa
 	if err != nil {
 		return nil, nil, err
 	}
+	if l.Made && a.Homeless != nil {
+		return nil, nil, a.Homeless
+	}
 	if l.Made && (p.Owner != a.Owner || p.Environment != a.Environment) {
 		return nil, nil, &Refusal{Reason: ReasonMoved, Detail: fmt.Sprintf(
 			"the token is of owner %s in %s, and its principal %s of owner %s in %s: ask an admin to remove the principal (parley principal rm %s), so that it is made anew",
@@ -110,8 +112,25 @@ func (d *Directory) subject(ctx context.Context, a *Assertion) (*Link, *Principa
 }
 
 // admit makes a principal for a subject that comes for the first time. Its name
-// is free: no claim leads to a principal that exists.
-func (d *Directory) admit(ctx context.Context, a *Assertion) (*Link, *Principal, error) {
+// is free: no claim leads to a principal that exists. Where somebody else takes
+// the name meanwhile it is chosen once more.
+func (d *Directory) admit(ctx context.Context, a *Assertion) (l *Link, p *Principal, err error) {
+	if a.Homeless != nil {
+		return nil, nil, a.Homeless
+	}
+	for range 2 {
+		if l, p, err = d.admitOnce(ctx, a); err == nil || parley.KindOf(err) != parley.Conflict {
+			return l, p, err
+		}
+		// Most often it was the same subject, in another request.
+		if l, p, linkErr := d.store.Linked(ctx, a.Issuer, a.Subject); linkErr == nil {
+			return l, p, nil
+		}
+	}
+	return nil, nil, err
+}
+
+func (d *Directory) admitOnce(ctx context.Context, a *Assertion) (*Link, *Principal, error) {
 	name, err := d.principalNameFor(ctx, a)
 	if err != nil {
 		return nil, nil, err
@@ -123,20 +142,11 @@ func (d *Directory) admit(ctx context.Context, a *Assertion) (*Link, *Principal,
 	}
 	l := &Link{Issuer: a.Issuer, Subject: a.Subject, Principal: name, Made: true, CreatedAt: now, SeenAt: now}
 	err = d.store.AdmitPrincipal(ctx, p, l, d.principalEvent(ctx, "principal.added", p), d.linkEvent(ctx, "principal.linked", l, p))
-	switch parley.KindOf(err) {
-	case parley.Conflict: // somebody was faster, most often the same subject
-		if won, p, again := d.store.Linked(ctx, a.Issuer, a.Subject); again == nil {
-			return won, p, nil
-		}
-		return nil, nil, err
-	case parley.Invalid:
+	if err != nil && parley.KindOf(err) == parley.Invalid {
 		return nil, nil, &Refusal{Reason: ReasonOwner, Detail: fmt.Sprintf(
 			"the token says owner %s, which does not exist here: ask an admin to add it (parley owner create %s) or to map it (claims.owner_map)", a.Owner, a.Owner)}
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return l, p, nil
+	return l, p, err
 }
 
 // seen notes that a subject was here, about once in seenEvery. That it cannot be

@@ -186,6 +186,54 @@ func TestRolesOfATokenStayInIt(t *testing.T) {
 	}
 }
 
+// TestHomelessTokens say nothing of owner or environment: that is enough for who
+// was linked by hand, and for nobody else.
+func TestHomelessTokens(t *testing.T) {
+	m := newTokenMesh(t)
+	homeless := func(subject string) string {
+		a := stranger(subject, "grace")
+		a.Owner, a.Environment, a.Homeless = "", "", &identity.Refusal{Reason: identity.ReasonClaims}
+		return m.token(a)
+	}
+	_, err := m.Identify(t.Context(), bearer(homeless("s-1")))
+	wantRefusal(t, err, parley.Unauthorized, identity.ReasonClaims)
+	m.identify(t, m.token(stranger("s-1", "grace")))
+	_, err = m.Identify(t.Context(), bearer(homeless("s-1")))
+	wantRefusal(t, err, parley.Unauthorized, identity.ReasonClaims)
+	if _, err := m.LinkPrincipal(t.Context(), "ann", login, "s-2"); err != nil {
+		t.Fatal(err)
+	}
+	if c := m.identify(t, homeless("s-2")); c.Name != "ann" {
+		t.Errorf("linked by hand: %+v", c)
+	}
+}
+
+// TestTwoOfOneName at once: both are let in, under two names.
+func TestTwoOfOneName(t *testing.T) {
+	m := newTokenMesh(t)
+	var tokens []string
+	for n := range 8 {
+		tokens = append(tokens, m.token(stranger(fmt.Sprintf("s-%d", n), "grace")))
+	}
+	names := make([]parley.PrincipalName, len(tokens))
+	var wg sync.WaitGroup
+	for n, token := range tokens {
+		wg.Go(func() {
+			c, err := m.Identify(context.Background(), bearer(token))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			names[n] = c.Name
+		})
+	}
+	wg.Wait()
+	slices.Sort(names)
+	if len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("names %v: one was given twice", names)
+	}
+}
+
 func TestLinkedSubjects(t *testing.T) {
 	m := newTokenMesh(t)
 	ctx := t.Context()

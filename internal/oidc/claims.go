@@ -48,15 +48,15 @@ func (i *issuer) assertion(t *token, now time.Time, own parley.Environment) (*id
 			a.Roles = append(a.Roles, role)
 		}
 	}
-	return a, i.home(t, a, own)
+	if i.Create {
+		a.Homeless = i.home(t, a, own)
+	}
+	return a, nil
 }
 
-// home sets owner and environment, which only subjects that are admitted by
-// claims need.
-func (i *issuer) home(t *token, a *identity.Assertion, own parley.Environment) error {
-	if !i.Create {
-		return nil
-	}
+// home sets owner and environment, or says why it cannot. Only subjects that are
+// admitted by claims need them: who was linked by hand has them from there.
+func (i *issuer) home(t *token, a *identity.Assertion, own parley.Environment) *identity.Refusal {
 	owner, err := one(t.texts(i.Claims.Owner), i.Claims.OwnerMap, func(s string) bool { return parley.CheckName("owner", s) == nil })
 	switch {
 	case err != nil:
@@ -102,7 +102,7 @@ func mapped(byValue map[string]string, value string) (string, bool) {
 	return name, known
 }
 
-func unusable(format string, args ...any) error {
+func unusable(format string, args ...any) *identity.Refusal {
 	return &identity.Refusal{Reason: identity.ReasonClaims, Detail: "the token says too little about its subject: " + fmt.Sprintf(format, args...)}
 }
 
