@@ -51,6 +51,7 @@ type Options struct {
 	Events   EventReader
 	Cancel   Canceller
 	Status   StatusReader
+	Answers  Answers
 	// Metadata is the address of the mesh's description as a protected resource,
 	// which challenges name; empty for none.
 	Metadata string
@@ -69,7 +70,6 @@ type Server struct {
 	mux     *http.ServeMux
 	api     huma.API
 	openAPI []byte
-	repeats *repeats
 	streams chan struct{} // one token per open event stream
 }
 
@@ -84,7 +84,7 @@ func NewServer(opts Options) (*Server, error) {
 	ownErrors()
 	s := &Server{
 		opts: opts, mux: http.NewServeMux(),
-		repeats: newRepeats(opts.Now), streams: make(chan struct{}, maxStreams),
+		streams: make(chan struct{}, maxStreams),
 	}
 	s.api = humago.New(s.mux, apiConfig())
 	s.ownerRoutes()
