@@ -41,6 +41,10 @@ func TestScripts(t *testing.T) {
 			"certs":    makeCerts,
 			"tokens":   startTokens,
 			"code":     exitsWith,
+
+			"provider": startProvider,
+			"approve":  approveLogin,
+			"jobtoken": jobToken,
 			"await":    awaitFile,
 			"json":     setFromJSON,
 		},

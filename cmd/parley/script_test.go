@@ -28,6 +28,7 @@ import (
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 	"github.com/parley-mesh/parley/internal/tokentest"
+	"github.com/parley-mesh/parley/interop"
 )
 
 const (
@@ -154,6 +155,8 @@ type scriptState struct {
 	mesh   *runningMesh
 	agents map[string]*a2atest.Agent // by the variable that holds the address
 	skip   func(why error)           // skips the script
+
+	provider *interop.Provider
 }
 
 type stateKey struct{}

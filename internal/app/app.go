@@ -28,6 +28,7 @@ import (
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/netguard"
+	"github.com/parley-mesh/parley/internal/oidc"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
 	"github.com/parley-mesh/parley/internal/registry"
@@ -63,6 +64,8 @@ type App struct {
 
 	store    *store.DB
 	hub      *event.Hub
+	issuers  *oidc.Verifier // nil where no issuer is configured
+	metadata *oidc.Metadata
 	identity *identity.Directory
 	agents   *registry.Directory
 	registry *registry.Registrar
@@ -117,7 +120,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		}
 	}()
 	for _, build := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openListeners, a.openIdentity, a.openRegistry, a.openGateway, a.openControl,
+		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openRegistry, a.openGateway, a.openControl,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
@@ -218,7 +221,7 @@ func (a *App) fromWhere(err error) error {
 func (a *App) openIdentity(ctx context.Context) error {
 	a.identity = identity.NewDirectory(a.store, registry.Homes{Store: a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
-		Log: a.log, Now: a.opts.Now, Sink: a.store,
+		Log: a.log, Now: a.opts.Now, Sink: a.store, Tokens: a.verifier(),
 		Certificates: a.clientCerts(), TrustDomains: a.cfg.Auth.SPIFFE.TrustDomains,
 		Frozen: func(all []parley.PrincipalName) {
 			if a.gateway != nil { // it is made after the directory
@@ -255,8 +258,13 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 	return nil
 }
 
+// guard is what looks at every address that is connected to.
+func (a *App) guard() *netguard.Guard {
+	return netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
+}
+
 func (a *App) openRegistry(context.Context) error {
-	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
+	guard := a.guard()
 	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent, HeaderBytes: int64(a.cfg.Limits.Header)})
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
 	a.tokens = upstream.New(upstream.Options{Guard: guard, Log: a.log, Now: a.opts.Now})
@@ -339,6 +347,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"watch tasks":             a.gateway.Run,
 		"refresh agents":          a.registry.Run,
 		"summarise auth failures": a.identity.Run,
+		"fetch issuers' keys":     a.watchIssuers,
 		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
 		"follow TLS files":        a.followCerts,

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/signon"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
@@ -125,7 +126,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		},
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
-		ClientCerts: a.clientCerts() != nil,
+		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
 		Limits: gateway.Limits{
 			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
 			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
@@ -153,7 +154,8 @@ func (a *App) openGateway(ctx context.Context) error {
 func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
-		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store,
+		Metadata: a.metadata.URL(""), MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
 	})
 	return err
 }
@@ -162,11 +164,12 @@ func (a *App) openControl(context.Context) (err error) {
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
 	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	both := doors{edge, managed}
+	described := door{signon.MetadataPath, a.metadata}
+	both := doors{edge, managed, described}
 	main := both
 	if l.control != nil {
-		main = doors{edge}
-		a.start(group, l.control, doors{managed}, false)
+		main = doors{edge, described}
+		a.start(group, l.control, doors{managed, described}, false)
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)
 	a.start(group, l.socket, both, true)

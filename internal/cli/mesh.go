@@ -29,8 +29,8 @@ const socketBase = "http://parley.localhost"
 
 const (
 	dialTimeout = 10 * time.Second
-	maxKeyFile  = 4 << 10 // bytes
-	maxCAFile   = 1 << 20 // bytes
+	maxKeyFile  = 32 << 10 // bytes; a token is larger than a key
+	maxCAFile   = 1 << 20  // bytes
 )
 
 // mesh is where a command line's requests go, and who they come from.
@@ -40,6 +40,7 @@ type mesh struct {
 	key    string // API key; empty for none
 	given  string // where key was given, such as PARLEY_KEY; empty where nobody did
 	http   http.RoundTripper
+	plain  http.RoundTripper // the same without a login
 }
 
 // name is what a person calls the mesh.
@@ -87,11 +88,6 @@ func (p *program) mesh() (*mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.key == "" && certificate == nil { // two credentials must be of one principal
-		if m.key, p.hint, err = p.adminKey(base); err != nil {
-			return nil, err
-		}
-	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if transport.TLSClientConfig, err = p.trust(); err != nil {
 		return nil, err
@@ -106,11 +102,28 @@ func (p *program) mesh() (*mesh, error) {
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport.DialContext = m.dial(dialer.DialContext)
-	m.http = secured{m.base, transport}
+	m.plain = secured{m.base, transport}
+	m.http = m.plain
+	if m.key == "" && certificate == nil { // two credentials must be of one principal
+		if err := p.withoutKey(m); err != nil {
+			return nil, err
+		}
+	}
 	if m.key != "" && strings.HasPrefix(base, "http://") && !loopback(base) {
 		p.remark("the key travels unencrypted to %s: use https", base)
 	}
 	return m, nil
+}
+
+// withoutKey finds what else may prove somebody to the mesh: a login there, or
+// the admin key of this machine.
+func (p *program) withoutKey(m *mesh) (err error) {
+	var loggedIn bool
+	if m.http, loggedIn, err = p.kept(m.base, m.plain); err != nil || loggedIn {
+		return err
+	}
+	m.key, p.hint, err = p.adminKey(m.base)
+	return err
 }
 
 // localMesh is the mesh behind the socket of the data directory.

@@ -72,6 +72,7 @@ type Auth struct {
 	Anonymous         []parley.AgentName
 	FailuresPerMinute int // per client address, sustained
 	FailureBurst      int // per client address, at once
+	Issuers           []Issuer
 	SPIFFE            SPIFFE
 }
 

@@ -64,6 +64,7 @@ func (c *Config) edgeKeys() []key {
 		{"auth.failures_per_minute", count(&c.Auth.FailuresPerMinute, 1, 100_000), "", "Failed authentications one client address may make per minute; beyond it is refused unheard."},
 		{"auth.failure_burst", count(&c.Auth.FailureBurst, 1, 100_000), "", "Failed authentications one client address may make at once."},
 		{"auth.spiffe.trust_domains", list(&c.Auth.SPIFFE.TrustDomains, "trust domain", checkTrustDomain), "", "SPIFFE trust domains whose ids in client certificates identify callers. Empty: no SPIFFE id does."},
+		{"auth.issuers", &issuersValue{&c.Auth.Issuers}, "", "OpenID providers and OAuth authorization servers whose access tokens identify callers; see [below](#issuers) and [sign-on](sign-on.md). In the environment: the same list as YAML text."},
 		{"a2a.strict_version", &boolValue{&c.A2A.StrictVersion}, "", "Refuse calls without the A2A-Version header instead of recognising unmistakable 1.0 calls."},
 	}
 }

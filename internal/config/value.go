@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -30,6 +32,13 @@ type listValue interface {
 	value
 	setList(elements []string) error
 	elements() []string
+}
+
+// nodeValue is a value with keys of its own, which only the tree of a file shows
+// whole. It reports what it finds wrong itself. Its text is YAML in flow style.
+type nodeValue interface {
+	value
+	setNode(w *fileWalk, k key, node ast.Node)
 }
 
 // sourced is a value that cannot be read before the environment is known.

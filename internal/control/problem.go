@@ -68,9 +68,6 @@ func problemOf(err error) *Problem {
 		p.RetryAfterMs = wait.Milliseconds()
 		p.header.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 	}
-	if challenge := identity.Challenge(err); challenge != "" {
-		p.header.Set("WWW-Authenticate", challenge)
-	}
 	return p
 }
 

@@ -23,6 +23,7 @@ import (
 // If-Match that never fits keeps what would be removed.
 var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"getStatus": at("GET", "/status"),
+	"whoAmI":    at("GET", "/whoami"),
 
 	"listOwners":  at("GET", "/owners"),
 	"getOwner":    at("GET", "/owners/OWNER"),
@@ -40,6 +41,10 @@ var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"listPrincipalNames":  at("GET", "/principals/OWNER-job/names"),
 	"linkPrincipalName":   at("POST", "/principals/OWNER-job/names", `{"kind":"dns","name":"n-N.example.com"}`),
 	"unlinkPrincipalName": at("DELETE", "/principals/OWNER-job/names?kind=dns&name=none.example.com"),
+
+	"listSubjects":  at("GET", "/principals/OWNER-job/subjects"),
+	"linkSubject":   at("POST", "/principals/OWNER-job/subjects", `{"issuer":"https://login.example","subject":"s-N"}`),
+	"unlinkSubject": at("DELETE", "/principals/OWNER-job/subjects?issuer=https%3A%2F%2Flogin.example&subject=s"),
 
 	"listKeys":  at("GET", "/keys?principal=OWNER-job"),
 	"getKey":    at("GET", "/keys/KEY"),

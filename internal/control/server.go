@@ -54,6 +54,9 @@ type Options struct {
 	Answers  Answers
 	// Standings tells how agents' addresses stand; nil where nobody knows.
 	Standings func(ctx context.Context, agent parley.AgentName) ([]registry.Standing, error)
+	// Metadata is the address of the mesh's description as a protected resource,
+	// which challenges name; empty for none.
+	Metadata string
 	// MeshID is the source of the events as others see them.
 	MeshID string
 	// Log gets failures of the mesh itself; nil means none.
@@ -88,6 +91,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.api = humago.New(s.mux, apiConfig())
 	s.ownerRoutes()
 	s.principalRoutes()
+	s.subjectRoutes()
 	s.keyRoutes()
 	s.agentRoutes()
 	s.agentAccessRoutes()
@@ -120,7 +124,7 @@ func apiConfig() huma.Config {
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					"bearer": {Type: "http", Scheme: "bearer", Description: "API key: pk_ID_SECRET"},
+					"bearer": {Type: "http", Scheme: "bearer", Description: "API key (pk_ID_SECRET), or an access token of an issuer that the mesh knows"},
 					"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "API key: pk_ID_SECRET"},
 				},
 			},
@@ -158,7 +162,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if len(caller.Roles) == 0 {
+	if len(caller.Roles) == 0 && r.URL.Path != Prefix+whoAmIPath {
 		s.fail(w, r, parley.E("control.authorise", parley.Denied, parley.Subject(caller.Name),
 			fmt.Sprintf("principal %q has no role: calling agents needs none, the control API does (viewer, operator, registrar, auditor or admin). To give it one: parley principal update %s --role viewer", caller.Name, caller.Name), nil))
 		return
@@ -262,7 +266,11 @@ func throughSocket(r *http.Request) bool {
 // fail answers with err.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.log(r.Context(), r.Method+" "+r.URL.Path, err)
-	problemOf(err).write(w)
+	p := problemOf(err)
+	if challenge := identity.Challenge(err, s.opts.Metadata); challenge != "" {
+		p.header.Set("WWW-Authenticate", challenge)
+	}
+	p.write(w)
 }
 
 // log tells the operator of failures that are the mesh's own. What whoever

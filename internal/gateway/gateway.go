@@ -98,6 +98,13 @@ type Options struct {
 	// PublicGRPC is the host:port under which callers reach the gRPC listener, as
 	// cards print it; empty where there is none.
 	PublicGRPC string
+	// OpenIDs are the addresses of the metadata of issuers whose tokens are
+	// taken; cards name them.
+	OpenIDs []string
+	// MetadataOf gives the address of the description of an agent as a
+	// protected resource, which challenges name; empty for none. A nil func
+	// gives none.
+	MetadataOf func(parley.AgentName) string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
 	// ClientCerts says that client certificates are taken; cards tell of it.
@@ -135,6 +142,7 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
 	standings *standings
 	rates     rates
@@ -149,7 +157,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, open: newOpenCalls(),
 		anonymous: map[parley.AgentName]bool{},
-		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		cards:     cards{by: map[parley.AgentName]rewritten{}}, schemes: schemesOf(o.OpenIDs, o.ClientCerts),
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},

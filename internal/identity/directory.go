@@ -37,7 +37,9 @@ type Options struct {
 	// TrustDomains are those whose SPIFFE ids are taken; none means that no
 	// SPIFFE id is.
 	TrustDomains []string
-	// CachedKeys bounds the cache of verified keys; 0 means 4,096.
+	// Tokens verifies tokens of foreign issuers; nil where none are taken.
+	Tokens Tokens
+	// CachedKeys bounds the cache of verified keys and tokens; 0 means 4,096.
 	CachedKeys int
 	// FailuresPerMinute and FailureBurst limit failed attempts per remote
 	// address, over time and at once; 0 means 60 and 20.
@@ -158,12 +160,15 @@ func (d *Directory) identifyRequest(ctx context.Context, c Credential) (*Caller,
 	if reason != "" {
 		return nil, d.refuse(c, reason)
 	}
+	now := d.opts.Now()
+	if d.opts.Tokens != nil && c.Authorization != "" && isToken(text) {
+		return d.verifyToken(ctx, c, text, now)
+	}
 	id, ok := keyID(text)
 	if !ok {
 		return nil, d.refuse(c, ReasonMalformed)
 	}
 	hash := hashKey(text)
-	now := d.opts.Now()
 	if caller := d.cache.get(hash, now); caller != nil {
 		return admitted(caller)
 	}
@@ -229,7 +234,7 @@ func (d *Directory) refuseWith(c Credential, r *Refusal) error {
 	return refused(r)
 }
 
-// Invalidate forgets every verified key. Writes through this directory do it
+// Invalidate forgets every verified key and token. Writes through this directory do it
 // themselves; whoever follows the events of other processes calls it for
 // theirs.
 func (d *Directory) Invalidate() {

@@ -30,6 +30,8 @@ var directions = map[string][]string{
 	"netguard":  {},
 	"certs":     {},
 	"sandbox":   {},
+	"oidc":      {"words", "domains", "jsonwire", "netguard", "signon"},
+	"signon":    {"words"},
 	"event":     {"words"},
 	"store":     {"words", "domains", "event"},
 
@@ -41,8 +43,8 @@ var directions = map[string][]string{
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "certs", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "upstream", "gateway", "control", "probe", "web"},
-	"cli": {"words", "config", "app", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
+	"app": {"words", "domains", "config", "certs", "oidc", "signon", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "upstream", "gateway", "control", "probe", "web"},
+	"cli": {"words", "config", "app", "signon", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
 }
 
 // exceptions are single imports against the table, each with its reason.

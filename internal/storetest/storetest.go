@@ -52,6 +52,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Keys", testKeys},
 		{"Frozen", testFrozen},
 		{"Names", testNames},
+		{"Links", testLinks},
+		{"AdmitRace", testAdmitRace},
 		{"Agents", testAgents},
 		{"Credentials", testCredentials},
 		{"CredentialParts", testCredentialParts},
