@@ -22,6 +22,7 @@ var directions = map[string][]string{
 	"parley":    {},
 	"nearest":   {},
 	"config":    {"words"},
+	"manifest":  {"words", "config"}, // the one list of limits is the configuration's
 	"telemetry": {"words"},
 
 	"jsonwire":  {},
@@ -30,15 +31,16 @@ var directions = map[string][]string{
 	"netguard":  {},
 	"sandbox":   {},
 	"event":     {"words"},
-	"store":     {"words", "domains", "event"},
+	"store":     {"words", "domains", "event", "manifest"},
+	"apply":     {"words", "domains", "manifest"}, // one plan over owners, principals and agents
 
 	"gateway": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
-	"control": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
+	"control": {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "manifest", "apply"},
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web"},
-	"cli": {"words", "config", "app", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
+	"app": {"words", "domains", "config", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web", "manifest", "apply"},
+	"cli": {"words", "config", "app", "control", "a2a", "jsonwire", "manifest", "apply"}, // verbs are clients of the two APIs
 }
 
 // exceptions are single imports against the table, each with its reason.

@@ -131,6 +131,7 @@ type DB struct {
 	live          *live
 	gone          departures
 	stats         stats
+	gather        func(work) // takes what would be written; nil but in a Batch's view
 }
 
 var (

@@ -26,7 +26,7 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 	next := *s.version + 1
 	subject := parley.Subject(s.name)
 	values := append(s.values, next)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		statement := s.update
 		if next == 1 {
 			statement = s.insert
@@ -67,7 +67,7 @@ type removal struct {
 
 func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) error {
 	subject := parley.Subject(r.name)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		if r.before != nil {
 			var one [1]driver.Value
 			current, err := tx.first(one[:], r.exists+` AND version = ?`, r.name, r.version)
