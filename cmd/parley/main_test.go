@@ -40,6 +40,7 @@ func TestScripts(t *testing.T) {
 			"code":   exitsWith,
 			"await":  awaitFile,
 			"json":   setFromJSON,
+			"expand": expandFile,
 		},
 	})
 }

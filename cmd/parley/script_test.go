@@ -270,3 +270,15 @@ func setFromJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv(args[0], text)
 }
+
+// expandFile is the script command "expand FILE": it puts the values of $NAMEs
+// into a file.
+func expandFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: expand FILE")
+	}
+	name := ts.MkAbs(args[0])
+	text, err := os.ReadFile(name)
+	ts.Check(err)
+	ts.Check(os.WriteFile(name, []byte(os.Expand(string(text), ts.Getenv)), 0o600))
+}

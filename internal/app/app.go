@@ -65,6 +65,7 @@ type App struct {
 	control  *control.Server
 	measures *telemetry.Provider
 
+	limits    limitsInForce
 	listeners listeners
 	stopping  chan struct{} // closed when nothing new is accepted any more
 	ready     Ready
@@ -292,6 +293,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"refresh agents":          a.registry.Run,
 		"summarise auth failures": a.identity.Run,
 		"apply retention":         a.prune,
+		"follow limits":           a.followLimits,
 	} {
 		group.Go(func() error {
 			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -101,16 +101,15 @@ func (a *App) openGateway(ctx context.Context) error {
 		Server: a2a.ServerOptions{StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive, FrameTimeout: c.Limits.StreamWriteTimeout},
 		Calls:  calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
-		Limits: gateway.Limits{
-			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
-			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
-			Snapshot: int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
-		},
+		Limits:   gatewayLimits(c.Limits),
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
 		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
 	if err := gauges.Watch(a.measures.Meter()); err != nil {
+		return err
+	}
+	if err := a.ReloadLimits(ctx); err != nil {
 		return err
 	}
 	return a.gateway.Restore(ctx)
@@ -120,6 +119,7 @@ func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
 		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Apply: a.applyEngine(),
 	})
 	return err
 }

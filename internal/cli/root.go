@@ -114,7 +114,7 @@ the one that --server names.`,
 	flags.Var(&p.flags.output, "output", "table, or json: one document, or one line per item for lists and streams")
 	flags.BoolVar(&p.flags.quiet, "quiet", false, "print results only, no remarks and no progress")
 	root.AddCommand(
-		serveCommand(p), configCommand(p),
+		serveCommand(p), configCommand(p), applyCommand(p),
 		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
 		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
 		versionCommand(p),
