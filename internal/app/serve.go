@@ -119,7 +119,7 @@ func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
 		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
-		Apply: a.applyEngine(),
+		Apply: a.applyEngine(), Backup: a,
 	})
 	return err
 }

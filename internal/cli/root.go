@@ -117,6 +117,7 @@ the one that --server names.`,
 		serveCommand(p), configCommand(p), applyCommand(p),
 		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
 		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
+		backupCommand(p), restoreCommand(p),
 		versionCommand(p),
 	)
 	root.InitDefaultHelpFlag()

@@ -52,6 +52,7 @@ type Options struct {
 	Cancel   Canceller
 	Status   StatusReader
 	Apply    Applier
+	Backup   Backups
 	// MeshID is the source of the events as others see them.
 	MeshID string
 	// Log gets failures of the mesh itself; nil means none.
@@ -69,6 +70,7 @@ type Server struct {
 	openAPI []byte
 	repeats *repeats
 	streams chan struct{} // one token per open event stream
+	copying chan struct{} // a token while a backup is taken
 }
 
 // NewServer makes a server.
@@ -83,6 +85,7 @@ func NewServer(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, mux: http.NewServeMux(),
 		repeats: newRepeats(opts.Now), streams: make(chan struct{}, maxStreams),
+		copying: make(chan struct{}, 1),
 	}
 	s.api = humago.New(s.mux, apiConfig())
 	s.ownerRoutes()
@@ -95,6 +98,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.eventRoutes()
 	s.statusRoutes()
 	s.applyRoutes()
+	s.backupRoutes()
 	described, err := json.Marshal(s.api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("describe the control API: %w", err)

@@ -34,12 +34,14 @@ var directions = map[string][]string{
 	"store":     {"words", "domains", "event", "manifest"},
 	"apply":     {"words", "domains", "manifest"}, // one plan over owners, principals and agents
 
+	"backup": {"words", "vault", "store"}, // an archive is a copy that the store made
+
 	"gateway": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
 	"control": {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "manifest", "apply"},
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web", "manifest", "apply"},
+	"app": {"words", "domains", "config", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web", "manifest", "apply", "backup"},
 	"cli": {"words", "config", "app", "control", "a2a", "jsonwire", "manifest", "apply"}, // verbs are clients of the two APIs
 }
 

@@ -165,6 +165,9 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 		return nil, err
 	}
 	undo = append(undo, db.lock.Close)
+	if err := removeCopies(opt.Dir); err != nil {
+		opt.Log.Warn("what a backup left behind cannot be removed", "err", err)
+	}
 
 	// A commit then waits for the data and not for timestamps as well; where
 	// the system cannot tell them apart nothing changes.
