@@ -6,8 +6,9 @@ import (
 
 // Limits of what is read.
 const (
-	// MaxFile is the largest file, in bytes.
-	MaxFile = 1 << 20
+	// MaxFile is the largest file, in bytes. What the YAML parser needs grows
+	// faster than a hostile file does.
+	MaxFile = 256 << 10
 	// MaxDocuments is how many documents one plan may have.
 	MaxDocuments = 2000
 	// maxDepth is how deep values may be nested; the specs need four levels.

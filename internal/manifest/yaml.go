@@ -20,9 +20,9 @@ func (r *reader) yaml(raw []byte) (roots []*node) {
 	}
 	tree, err := parser.ParseBytes(raw, 0)
 	if err != nil {
-		at, message := Position{File: r.file}, err.Error()
+		at, message := Position{File: r.file}, "the file cannot be read"
 		var told yaml.Error
-		if errors.As(err, &told) {
+		if errors.As(err, &told) { // its Error() prints the source, in quadratic time
 			message = told.GetMessage()
 			if t := told.GetToken(); t != nil && t.Position != nil {
 				at = r.position(t)
