@@ -106,6 +106,9 @@ func (s *Server) serveSchema(w http.ResponseWriter, r *http.Request) {
 // Apply asks that the mesh hold what documents declare. Fields of a
 // parley.Invalid error have paths as /documents/3/spec/url.
 func (c *Client) Apply(ctx context.Context, r ApplyRequest) (out apply.Plan, err error) {
+	if r.Documents == nil {
+		r.Documents = []json.RawMessage{}
+	}
 	err = c.do(ctx, request{op: "control.apply", method: http.MethodPost, path: applyPath, body: r}, &out)
 	return out, err
 }
