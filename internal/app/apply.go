@@ -10,6 +10,7 @@ import (
 	"github.com/parley-mesh/parley/internal/apply"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/gateway"
+	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -36,7 +37,9 @@ func gatewayLimits(l config.Limits) gateway.Limits {
 	return gateway.Limits{
 		CallDeadline: l.CallDeadline, Unary: l.UnaryTimeout, FirstByte: l.FirstByteTimeout,
 		Streams: l.Streams, StreamsPerPrincipal: l.StreamsPerPrincipal,
-		Snapshot: int(l.TaskSnapshot), ListRefresh: l.ListRefresh, ListRefreshTimeout: l.ListRefreshTimeout,
+		PerPrincipal: limit.Rate{PerSecond: l.RatePerPrincipal, Burst: l.BurstPerPrincipal},
+		PerAddress:   limit.Rate{PerSecond: l.RatePerAddress, Burst: l.BurstPerAddress},
+		Snapshot:     int(l.TaskSnapshot), ListRefresh: l.ListRefresh, ListRefreshTimeout: l.ListRefreshTimeout,
 	}
 }
 

@@ -65,7 +65,7 @@ func startParley(ctx context.Context, binary, dir, messageURL, taskURL string) (
 	defer log.Close() // the process has its own handle
 	ready := filepath.Join(dir, "ready.json")
 	p.cmd = command(ctx, binary, "serve", "--data", p.data, "--listen", "127.0.0.1:0",
-		"--ops-listen", "127.0.0.1:0", "--ready-file", ready)
+		"--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready)
 	p.cmd.Stderr, p.cmd.Env = log, environment()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start parley: %w", err)

@@ -31,7 +31,7 @@ func (s *Server) backupRoutes() {
 		"200":     {Description: "The archive. One that is cut off has no end mark and fails its checks.", Content: map[string]*huma.MediaType{BackupType: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}},
 		"default": {Description: "Error", Content: map[string]*huma.MediaType{ProblemType: {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}},
 	}
-	route(s, parley.RoleAdmin, op, func(ctx context.Context, _ *empty) (*streamOutput, error) {
+	route(s, op, func(ctx context.Context, _ *empty) (*streamOutput, error) {
 		select {
 		case s.copying <- struct{}{}:
 		default:
@@ -52,7 +52,11 @@ func (s *Server) backupRoutes() {
 			r, w := humago.Unwrap(hctx)
 			w.Header().Set("Content-Type", BackupType)
 			w.WriteHeader(http.StatusOK)
-			if err := write(r.Context(), &timedWriter{w, http.NewResponseController(w)}); err != nil && r.Context().Err() == nil {
+			conn := http.NewResponseController(w)
+			// A reader that has seen the beginning does not ask again by itself. One
+			// that has left is seen by the writing.
+			_ = conn.Flush()
+			if err := write(r.Context(), &timedWriter{w, conn}); err != nil && r.Context().Err() == nil {
 				s.log(r.Context(), op.OperationID, err)
 				panic(http.ErrAbortHandler) // so that the reader sees a broken end
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/manifest"
 )
 
@@ -22,6 +23,7 @@ var generators = []struct {
 	generate func() ([]byte, error)
 }{
 	{"docs/config.md", func() ([]byte, error) { return config.Reference(), nil }},
+	{"docs/roles.md", func() ([]byte, error) { return control.RolesPage(), nil }},
 	{"cmd/parley/modules.txt", linkedModules},
 	{"docs/schemas/owner.json", schemaOf(manifest.KindOwner)},
 	{"docs/schemas/principal.json", schemaOf(manifest.KindPrincipal)},

@@ -31,6 +31,9 @@ type Copied struct {
 // the database itself. The copy is on the disk when it returns.
 func (db *DB) Copy(ctx context.Context) (*Copied, error) {
 	const op parley.Op = "store.copy"
+	if db.pg != nil {
+		return nil, parley.E(op, parley.Unsupported, "", "the state of this mesh is in PostgreSQL: take the backup with its own tools (pg_dump --format=custom), and keep a copy of the master key", nil)
+	}
 	if err := db.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -47,7 +50,7 @@ func CopyDir(ctx context.Context, dir string) (_ *Copied, err error) {
 	const op parley.Op = "store.copy"
 	path := filepath.Join(dir, databaseFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, parley.E(op, parley.NotFound, parley.Subject(dir), "there is no database in "+dir+": name the data directory with --data", nil)
+		return nil, parley.E(op, parley.NotFound, parley.Subject(dir), "there is no database in "+dir+": name the data directory with --data; the state of a mesh that keeps it in PostgreSQL is backed up with pg_dump", nil)
 	}
 	lock, err := lockDir(dir)
 	if err != nil {

@@ -30,7 +30,7 @@ type Batch struct {
 // Batch begins an empty batch.
 func (db *DB) Batch() *Batch {
 	b := &Batch{db: db}
-	b.view = &DB{opt: db.opt, read: db.read, w: db.w, vault: db.vault, mesh: db.mesh, gone: db.gone, gather: func(k work) { b.steps = append(b.steps, k) }}
+	b.view = &DB{opt: db.opt, sql: db.sql, read: db.read, w: db.w, pg: db.pg, vault: db.vault, mesh: db.mesh, gone: db.gone, gather: func(k work) { b.steps = append(b.steps, k) }}
 	return b
 }
 
