@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
+	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 )
 
 // bed is an engine over the real store, with agents that a function plays.
@@ -65,9 +66,21 @@ func (b *batch) Commit(ctx context.Context) error {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
+	return newBedOn(t, store.Postgres{})
+}
+
+// onBoth runs a test over both databases.
+func onBoth(t *testing.T, test func(t *testing.T, b *bed)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) { test(t, newBed(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, newBedOn(t, store.Postgres{URL: pgtest.Database(t)})) })
+}
+
+func newBedOn(t *testing.T, pg store.Postgres) *bed {
+	t.Helper()
 	b := &bed{inspect: proven}
 	var err error
-	if b.db, err = store.Open(t.Context(), store.Options{Dir: t.TempDir(), Durability: store.Relaxed}); err != nil {
+	if b.db, err = store.Open(t.Context(), store.Options{Dir: t.TempDir(), Durability: store.Relaxed, Postgres: pg}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -207,8 +220,9 @@ metadata: {name: default}
 spec: {call_deadline: 12h}
 `
 
-func TestEverythingAtOnceAndThenNothing(t *testing.T) {
-	b := newBed(t)
+func TestEverythingAtOnceAndThenNothing(t *testing.T) { onBoth(t, everythingAtOnceAndThenNothing) }
+
+func everythingAtOnceAndThenNothing(t *testing.T, b *bed) {
 	req := apply.Request{Documents: documents(t, everything, "s3cret")}
 	dry := req
 	dry.DryRun = true
@@ -244,6 +258,9 @@ create Limits default call_deadline:24h (configuration)>12h
 // eventsOnce checks that each thing's making was told of, once.
 func (b *bed) eventsOnce(t *testing.T) {
 	t.Helper()
+	if err := b.db.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	events, err := b.db.Events(t.Context(), 0, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -344,7 +361,10 @@ func TestASecretThatChangesIsStoredAnew(t *testing.T) {
 }
 
 func TestWhoeverComesInBetweenIsNotOverwritten(t *testing.T) {
-	b := newBed(t)
+	onBoth(t, whoeverComesInBetweenIsNotOverwritten)
+}
+
+func whoeverComesInBetweenIsNotOverwritten(t *testing.T, b *bed) {
 	b.must(t, apply.Request{Documents: documents(t, doc("Owner", "finance", "description: one"), "")})
 	b.beforeCommit = func() {
 		if _, err := b.people.UpdateOwner(t.Context(), "finance", 0, "by hand"); err != nil {
@@ -370,8 +390,9 @@ func TestWhoeverComesInBetweenIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestPruneTakesOnlyWhatTheSetHasMade(t *testing.T) {
-	b := newBed(t)
+func TestPruneTakesOnlyWhatTheSetHasMade(t *testing.T) { onBoth(t, pruneTakesOnlyWhatTheSetHasMade) }
+
+func pruneTakesOnlyWhatTheSetHasMade(t *testing.T, b *bed) {
 	ctx := t.Context()
 	if _, err := b.people.CreateOwner(ctx, "byhand", ""); err != nil {
 		t.Fatal(err)
@@ -447,8 +468,9 @@ func TestOwnerAndEnvironmentNeverChange(t *testing.T) {
 
 // TestPlansConverge applies random sets of documents one after another. After
 // each the mesh is exactly as declared, and the plan that follows is empty.
-func TestPlansConverge(t *testing.T) {
-	b := newBed(t)
+func TestPlansConverge(t *testing.T) { onBoth(t, plansConverge) }
+
+func plansConverge(t *testing.T, b *bed) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
