@@ -293,12 +293,14 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if err := a.announce(); err != nil {
 		a.log.Error("ready file not written", "err", err)
 	}
+	a.tellManager(ctx, "READY=1\nSTATUS=serving "+a.ready.Listen)
 	select {
 	case <-ctx.Done():
 		a.log.Info("stop: asked to, nothing new is accepted")
 	case <-failed.Done():
 		a.log.Error("stop: a part failed", "err", context.Cause(failed))
 	}
+	a.tellManager(ctx, "STOPPING=1")
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limits.ShutdownTimeout)
 	defer cancel()
 	return a.down.unwind(stopCtx, slog.LevelInfo)
