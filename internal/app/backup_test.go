@@ -26,23 +26,9 @@ import (
 func TestBackupUnderLoad(t *testing.T) {
 	dir := parleytest.Dir(t)
 	p := startProcess(t, dir)
-	agent := parleytest.NewAgent(t, a2a.JSONRPC)
 	ctx := t.Context()
-	if _, err := p.admin.AddAgent(ctx, control.NewAgent{Name: "agent", URL: agent.URL}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.admin.CreatePrincipal(ctx, control.NewPrincipal{Name: "alice"}); err != nil {
-		t.Fatal(err)
-	}
-	key, err := p.admin.CreateKey(ctx, control.NewKey{Principal: "alice"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent.Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
-		one := a2a.Task{ID: "t-" + q.Facts.MessageID, ContextID: "c-" + q.Facts.MessageID, Status: a2a.TaskStatus{State: a2a.StateCompleted}}
-		return a2a.Answer(q.Method, a2a.SendMessageResponse{Task: &one})
-	})
-	conn := connTo(p.ready.Listen, "agent", key.Text)
+	_, key := taskAgent(t, p)
+	conn := connTo(p.ready.Listen, "agent", key)
 	// What is acknowledged by the begin must be there; more comes in all the time.
 	enough := make(chan struct{})
 	var told map[string]answer
@@ -55,8 +41,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	var archive bytes.Buffer
 	began := time.Now()
-	err = p.admin.Backup(ctx, &archive)
-	if err != nil {
+	if err := p.admin.Backup(ctx, &archive); err != nil {
 		t.Error(err)
 	}
 	if err := p.cmd.Process.Kill(); err != nil {

@@ -28,10 +28,11 @@ type Restored struct {
 // ever replaced: a directory that holds something, or that a mesh runs on, is a
 // parley.Conflict error. After any error dir is as it was.
 func Restore(ctx context.Context, archive io.Reader, dir, keys string) (_ *Restored, err error) {
+	dir = filepath.Clean(dir)
 	if err := free(dir); err != nil {
 		return nil, err
 	}
-	parent := filepath.Dir(filepath.Clean(dir))
+	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, unwritable(parent, err)
 	}
@@ -143,7 +144,7 @@ func publish(made, dir string) error {
 	if err := os.Rename(made, dir); err != nil {
 		return unwritable(dir, err)
 	}
-	return syncDir(filepath.Dir(filepath.Clean(dir)))
+	return syncDir(filepath.Dir(dir))
 }
 
 func syncDir(dir string) error {

@@ -30,18 +30,7 @@ func (d *Directory) DraftOwner(ctx context.Context, old *Owner, name parley.Owne
 // as well: whether it exists is seen when both are saved.
 func (d *Directory) DraftPrincipal(ctx context.Context, n NewPrincipal) (*Principal, parley.Event, error) {
 	const op = "identity.draftPrincipal"
-	p := &Principal{Name: n.Name, Owner: n.Owner, Roles: n.Roles, Description: n.Description, CreatedAt: d.opts.Now()}
-	if p.Owner == "" {
-		p.Owner = parley.DefaultOwner
-	}
-	wrong := checkPrincipalName(nil, "/name", n.Name)
-	env, err := parley.ParseEnvironment(string(n.Environment))
-	if err != nil {
-		wrong = append(wrong, parley.Field{Path: "/environment", Problem: err.Error()})
-	}
-	p.Environment = env
-	wrong = checkRoles(wrong, n.Roles)
-	wrong = checkText(wrong, "/description", n.Description)
+	p, wrong := d.newPrincipal(n)
 	if err := invalid(op, parley.Subject(n.Name), wrong); err != nil {
 		return nil, parley.Event{}, err
 	}
