@@ -18,7 +18,7 @@ import (
 
 // PrepareBackup implements control.Backups.
 func (a *App) PrepareBackup(ctx context.Context) (write func(context.Context, io.Writer) error, discard func() error, err error) {
-	copied, err := a.store.Copy(ctx)
+	copied, err := a.store.Snapshot(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,7 +32,7 @@ func (a *App) PrepareBackup(ctx context.Context) (write func(context.Context, io
 // BackupStopped writes the backup of a mesh that does not run. One that does is
 // a parley.Conflict error.
 func BackupStopped(ctx context.Context, dir, version string, now time.Time, w io.Writer) (err error) {
-	copied, err := store.CopyDir(ctx, dir)
+	copied, err := store.SnapshotDir(ctx, dir)
 	if err != nil {
 		return err
 	}

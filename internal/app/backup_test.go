@@ -33,7 +33,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	enough := make(chan struct{})
 	var told map[string]answer
 	var calling sync.WaitGroup
-	calling.Go(func() { told = load(ctx, conn, 300, func() { close(enough) }) })
+	calling.Go(func() { told = load(ctx, conn, "m", 300, func() { close(enough) }) })
 	select {
 	case <-enough:
 	case <-time.After(parleytest.Patience):

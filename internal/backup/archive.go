@@ -47,7 +47,7 @@ type File struct {
 }
 
 // Write makes an archive of a copied database.
-func Write(ctx context.Context, w io.Writer, copied *store.Copied, program string, now time.Time) (*Manifest, error) {
+func Write(ctx context.Context, w io.Writer, copied *store.Snapshot, program string, now time.Time) (*Manifest, error) {
 	f, err := os.Open(copied.File)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,7 @@ type Options struct {
 	Status   StatusReader
 	Apply    Applier
 	Backup   Backups
+	Answers  Answers
 	// MeshID is the source of the events as others see them.
 	MeshID string
 	// Log gets failures of the mesh itself; nil means none.
@@ -68,7 +69,6 @@ type Server struct {
 	mux     *http.ServeMux
 	api     huma.API
 	openAPI []byte
-	repeats *repeats
 	streams chan struct{} // one token per open event stream
 	copying chan struct{} // a token while a backup is taken
 }
@@ -84,7 +84,7 @@ func NewServer(opts Options) (*Server, error) {
 	ownErrors()
 	s := &Server{
 		opts: opts, mux: http.NewServeMux(),
-		repeats: newRepeats(opts.Now), streams: make(chan struct{}, maxStreams),
+		streams: make(chan struct{}, maxStreams),
 		copying: make(chan struct{}, 1),
 	}
 	s.api = humago.New(s.mux, apiConfig())

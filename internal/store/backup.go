@@ -17,20 +17,20 @@ const DatabaseFile = databaseFile
 // copyPattern names the files in the data directory that a copy is made in.
 const copyPattern = "backup-*.tmp"
 
-// Copied is a copy of a database and what must be known to use it.
-type Copied struct {
+// Snapshot is a copy of a database and what must be known to use it.
+type Snapshot struct {
 	File   string // whoever asked for the copy removes it
 	Mesh   string // id of the mesh
 	Master string // id of the master key that sealed what is in it
 	Schema int64  // version of the schema
 }
 
-// Copy makes a copy of the database as it is at one moment not before the call:
+// Snapshot makes a copy of the database as it is at one moment not before the call:
 // everything that was acknowledged before is in it, and no half of anything. It
 // works while the mesh does, and needs as much room in the data directory as
 // the database itself. The copy is on the disk when it returns.
-func (db *DB) Copy(ctx context.Context) (*Copied, error) {
-	const op parley.Op = "store.copy"
+func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
+	const op parley.Op = "store.snapshot"
 	if db.pg != nil {
 		return nil, parley.E(op, parley.Unsupported, "", "the state of this mesh is in PostgreSQL: take the backup with its own tools (pg_dump --format=custom), and keep a copy of the master key", nil)
 	}
@@ -44,10 +44,10 @@ func (db *DB) Copy(ctx context.Context) (*Copied, error) {
 	return c, nil
 }
 
-// CopyDir is DB.Copy for a mesh that does not run. A mesh that does is a
+// SnapshotDir is DB.Snapshot for a mesh that does not run. A mesh that does is a
 // parley.Conflict error, a directory without a database parley.NotFound.
-func CopyDir(ctx context.Context, dir string) (_ *Copied, err error) {
-	const op parley.Op = "store.copy"
+func SnapshotDir(ctx context.Context, dir string) (_ *Snapshot, err error) {
+	const op parley.Op = "store.snapshot"
 	path := filepath.Join(dir, databaseFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, parley.E(op, parley.NotFound, parley.Subject(dir), "there is no database in "+dir+": name the data directory with --data; the state of a mesh that keeps it in PostgreSQL is backed up with pg_dump", nil)
@@ -64,12 +64,12 @@ func CopyDir(ctx context.Context, dir string) (_ *Copied, err error) {
 
 // copyOf copies inside of one read transaction: VACUUM INTO is one statement,
 // and a statement sees one state.
-func copyOf(ctx context.Context, dir string) (_ *Copied, err error) {
+func copyOf(ctx context.Context, dir string) (_ *Snapshot, err error) {
 	into, err := os.CreateTemp(dir, copyPattern) // 0600 by its contract
 	if err != nil {
 		return nil, err
 	}
-	c := &Copied{File: into.Name()}
+	c := &Snapshot{File: into.Name()}
 	defer func() {
 		err = errors.Join(err, into.Close())
 		if err != nil {
@@ -92,7 +92,7 @@ func copyOf(ctx context.Context, dir string) (_ *Copied, err error) {
 }
 
 // describe reads from the copy itself what must be known of it.
-func (c *Copied) describe(ctx context.Context) error {
+func (c *Snapshot) describe(ctx context.Context) error {
 	db, err := sql.Open("sqlite", readOnly(c.File))
 	if err != nil {
 		return err
@@ -117,5 +117,6 @@ func removeCopies(dir string) error {
 // empty for none.
 func Holder(dir string) string { return holder(dir) }
 
-// NewestSchema is the newest version of the schema that this program knows.
-func NewestSchema() (int64, error) { return newestSchema() }
+// NewestSchema is the newest version of the schema that this program knows
+// of the database in a data directory.
+func NewestSchema() (int64, error) { return newestSchema("sqlite") }
