@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 			"jobtoken": jobToken,
 			"await":    awaitFile,
 			"json":     setFromJSON,
+			"expand":   expandFile,
 		},
 	})
 }

@@ -330,3 +330,15 @@ func makeCerts(ts *testscript.TestScript, neg bool, args []string) {
 		certtest.WritePair(ts, ts.MkAbs("."), path.Base(name), ca.Client(ts, names))
 	}
 }
+
+// expandFile is the script command "expand FILE": it puts the values of $NAMEs
+// into a file.
+func expandFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: expand FILE")
+	}
+	name := ts.MkAbs(args[0])
+	text, err := os.ReadFile(name)
+	ts.Check(err)
+	ts.Check(os.WriteFile(name, []byte(os.Expand(string(text), ts.Getenv)), 0o600))
+}

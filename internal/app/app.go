@@ -77,6 +77,7 @@ type App struct {
 
 	complaints complaints
 
+	limits    limitsInForce
 	listeners listeners
 	stopping  chan struct{} // closed when nothing new is accepted any more
 	ready     Ready
@@ -330,12 +331,14 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if err := a.announce(); err != nil {
 		a.log.Error("ready file not written", "err", err)
 	}
+	a.tellManager(ctx, "READY=1\nSTATUS=serving "+a.ready.Listen)
 	select {
 	case <-ctx.Done():
 		a.log.Info("stop: asked to, nothing new is accepted")
 	case <-failed.Done():
 		a.log.Error("stop: a part failed", "err", context.Cause(failed))
 	}
+	a.tellManager(ctx, "STOPPING=1")
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limits.ShutdownTimeout)
 	defer cancel()
 	return a.down.unwind(stopCtx, slog.LevelInfo)
@@ -352,6 +355,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"apply retention":         a.prune,
 		"follow TLS files":        a.followCerts,
 		"summarise complaints":    a.complaints.run,
+		"follow limits":           a.followLimits,
 	} {
 		group.Go(func() error {
 			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -118,9 +118,10 @@ the one that --server names.`,
 	flags.Var(&p.flags.output, "output", "table, or json: one document, or one line per item for lists and streams")
 	flags.BoolVar(&p.flags.quiet, "quiet", false, "print results only, no remarks and no progress")
 	root.AddCommand(
-		serveCommand(p), configCommand(p), loginCommand(p), logoutCommand(p), whoamiCommand(p),
+		serveCommand(p), configCommand(p), applyCommand(p), loginCommand(p), logoutCommand(p), whoamiCommand(p),
 		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
 		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), storeCommand(p), doctorCommand(p),
+		backupCommand(p), restoreCommand(p),
 		versionCommand(p),
 	)
 	root.InitDefaultHelpFlag()

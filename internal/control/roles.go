@@ -111,6 +111,8 @@ var (
 var RoleTable = map[string]Grants{
 	"getStatus": everybodyReads,
 	"whoAmI":    everybody,
+	"apply":     adminAlone, // it may touch every owner's things
+	"backup":    adminAlone, // everything, whoever's
 
 	"listOwners":  everybodyReads,
 	"getOwner":    everybodyReads,

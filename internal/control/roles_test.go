@@ -24,6 +24,8 @@ import (
 var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"getStatus": at("GET", "/status"),
 	"whoAmI":    at("GET", "/whoami"),
+	"apply":     at("POST", "/apply", `{"documents":[]}`),
+	"backup":    at("GET", "/backup"),
 
 	"listOwners":  at("GET", "/owners"),
 	"getOwner":    at("GET", "/owners/OWNER"),

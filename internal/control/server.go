@@ -51,6 +51,8 @@ type Options struct {
 	Events   EventReader
 	Cancel   Canceller
 	Status   StatusReader
+	Apply    Applier
+	Backup   Backups
 	Answers  Answers
 	// Standings tells how agents' addresses stand; nil where nobody knows.
 	Standings func(ctx context.Context, agent parley.AgentName) ([]registry.Standing, error)
@@ -73,6 +75,7 @@ type Server struct {
 	api     huma.API
 	openAPI []byte
 	streams chan struct{} // one token per open event stream
+	copying chan struct{} // a token while a backup is taken
 }
 
 // NewServer makes a server.
@@ -87,6 +90,7 @@ func NewServer(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, mux: http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams),
+		copying: make(chan struct{}, 1),
 	}
 	s.api = humago.New(s.mux, apiConfig())
 	s.ownerRoutes()
@@ -100,6 +104,8 @@ func NewServer(opts Options) (*Server, error) {
 	s.taskRoutes()
 	s.eventRoutes()
 	s.statusRoutes()
+	s.applyRoutes()
+	s.backupRoutes()
 	described, err := json.Marshal(s.api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("describe the control API: %w", err)
@@ -153,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if r.URL.Path == OpenAPIPath {
+	if r.URL.Path == OpenAPIPath || strings.HasPrefix(r.URL.Path, Prefix+schemasPath) {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
@@ -194,18 +200,27 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	// A writer that knows no deadlines is not a connection; the size is bounded
 	// either way.
 	_ = conn.SetReadDeadline(time.Now().Add(bodyReadTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	limit := bodyLimit(r)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	_ = conn.SetReadDeadline(time.Time{})
 	if err != nil {
-		status := http.StatusRequestTimeout
+		status, message := http.StatusRequestTimeout, "the request body did not arrive in time: send it again"
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			status = http.StatusRequestEntityTooLarge
+			status, message = http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than the limit of %d bytes: send less", limit)
 		}
-		refused(status, "the request body did not arrive in time: send it again").write(w)
+		refused(status, message).write(w)
 		return nil, false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return body, true
+}
+
+// bodyLimit is how many bytes the body of a request may have.
+func bodyLimit(r *http.Request) int64 {
+	if r.URL.Path == Prefix+applyPath {
+		return maxApplyBody
+	}
+	return maxBody
 }
 
 // recover turns a panic into an answer: a bug in one operation must not take

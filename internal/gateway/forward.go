@@ -30,13 +30,13 @@ var passed = []string{"Accept-Language"}
 // record tells how it ended.
 func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	streaming := c.req.Method.Streaming()
-	if streaming && !g.streams.take(c.record.Caller, g.Limits) {
+	if streaming && !g.streams.take(c.record.Caller, g.limits()) {
 		return g.refuse(c, parley.E("gateway.forward", parley.Exhausted, parley.Subject(c.record.Caller),
 			"too many streams are open; close some, or ask for more (limits.streams, limits.streams_per_principal)", nil))
 	}
-	limit := g.Limits.Unary
+	limit := g.limits().Unary
 	if streaming {
-		limit = g.Limits.FirstByte
+		limit = g.limits().FirstByte
 	}
 	if !c.req.Method.ReadOnly() {
 		ctx = context.WithoutCancel(ctx)
@@ -69,7 +69,7 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 		done()
 		return reply
 	}
-	timer.Reset(g.Limits.CallDeadline)
+	timer.Reset(g.limits().CallDeadline)
 	reply.Stream = &acceptedStream{gateway: g, call: c, inner: reply.Stream, exchange: ctx, done: done}
 	return reply
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -145,6 +146,7 @@ type Gateway struct {
 	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
 	standings *standings
+	bounds    atomic.Pointer[Limits] // in force; Options.Limits are those of the start
 	rates     rates
 
 	lostMu    sync.Mutex
@@ -166,9 +168,16 @@ func New(o Options) *Gateway {
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
 	}
+	g.SetLimits(o.Limits)
 	g.watch = newWatcher(o.Watch, o.Now, g.look)
 	return g
 }
+
+// SetLimits puts other limits in force, for what begins from now on.
+func (g *Gateway) SetLimits(l Limits) { g.bounds.Store(&l) }
+
+// limits are those in force.
+func (g *Gateway) limits() Limits { return *g.bounds.Load() }
 
 // Restore takes up the calls that were open when the process started. It is
 // called once, before anything is served: a call of this process must not be

@@ -17,6 +17,7 @@ const (
 	EventApproved    = "agent.approved"
 	EventSuspended   = "agent.suspended"
 	EventResumed     = "agent.resumed"
+	EventMoved       = "agent.moved" // its address is another one
 	EventRemoved     = "agent.removed"
 	EventAllowed     = "agent.allowed"
 	EventDisallowed  = "agent.disallowed"

@@ -195,7 +195,7 @@ func (db *DB) SaveCredential(ctx context.Context, c *registry.Credential, events
 		}
 	}
 	row := *c // the writer may read it after ctx is done
-	err = db.w.do(ctx, statements(func(tx *tx) error {
+	err = db.do(ctx, statements(func(tx *tx) error {
 		_, err := tx.run(`INSERT INTO credentials (agent, kind, place, name, origin, secret, owner, created_at, settings, private_key) VALUES (?,?,?,?,?,?,?,?,?,?)
 			ON CONFLICT (agent) DO UPDATE SET kind = excluded.kind, place = excluded.place, name = excluded.name,
 				origin = excluded.origin, secret = excluded.secret, owner = excluded.owner, created_at = excluded.created_at,
@@ -218,7 +218,7 @@ func (db *DB) SaveCredential(ctx context.Context, c *registry.Credential, events
 // DeleteCredential implements registry.Store.
 func (db *DB) DeleteCredential(ctx context.Context, agent parley.AgentName, events ...parley.Event) error {
 	const op parley.Op = "store.delete_credential"
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		n, err := tx.run(`DELETE FROM credentials WHERE agent = ?`, string(agent))
 		if err != nil {
 			return err

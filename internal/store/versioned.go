@@ -28,7 +28,7 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 	next := *s.version + 1
 	subject := parley.Subject(s.name)
 	values := append(s.values, next)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		if s.holds != nil {
 			if err := s.holds(tx); err != nil {
 				return err
@@ -82,7 +82,7 @@ type removal struct {
 
 func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) error {
 	subject := parley.Subject(r.name)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		if r.before != nil {
 			var one [1]driver.Value
 			current, err := tx.first(one[:], db.locking(r.exists+` AND version = ?`), r.name, r.version)
