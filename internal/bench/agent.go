@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,6 +19,9 @@ type Kind string
 const (
 	RepliesMessage Kind = "message"
 	RepliesTask    Kind = "task"
+	// HoldsStreams answers like RepliesTask, but its streams stay silent after
+	// their first event until the caller leaves.
+	HoldsStreams Kind = "silent"
 )
 
 // StreamEvents is the number of events in every stream of an Agent: the task,
@@ -95,7 +99,7 @@ func (a *Agent) call(w http.ResponseWriter, r *http.Request) {
 	case method == `"SendMessage"`:
 		reply = a.appendAnswer(reply, id)
 	case method == `"SendStreamingMessage"`:
-		a.stream(w, id)
+		a.stream(r.Context(), w, id)
 		return
 	case method == `"GetTask"`, method == `"CancelTask"`:
 		reply = appendFault(reply, id, -32001, "this agent keeps no tasks", "TASK_NOT_FOUND")
@@ -115,7 +119,7 @@ var jsonType = []string{"application/json"}
 func (a *Agent) appendAnswer(dst, id []byte) []byte {
 	n := a.made.Add(1)
 	dst = appendResult(dst, id)
-	if a.kind == RepliesTask {
+	if a.kind != RepliesMessage {
 		dst = a.appendTask(dst, n, "TASK_STATE_COMPLETED")
 		dst = append(dst, `,"artifacts":[{"artifactId":"answer","parts":[{"text":`...)
 		dst = append(dst, replyText...)
@@ -132,7 +136,7 @@ func (a *Agent) appendAnswer(dst, id []byte) []byte {
 
 // stream answers SendStreamingMessage: the task, pieces of one artifact, the
 // final status, each flushed by itself.
-func (a *Agent) stream(w http.ResponseWriter, id []byte) {
+func (a *Agent) stream(ctx context.Context, w http.ResponseWriter, id []byte) {
 	n := a.made.Add(1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
@@ -163,6 +167,10 @@ func (a *Agent) stream(w http.ResponseWriter, id []byte) {
 			return
 		}
 		if err := flush.Flush(); err != nil {
+			return
+		}
+		if a.kind == HoldsStreams {
+			<-ctx.Done()
 			return
 		}
 	}

@@ -5,50 +5,58 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
-// bed is the set of processes a run measures, and its directory.
+// bed is a set of processes that rows are measured on, and its directory.
 type bed struct {
+	opts    *Options
 	dir     string
+	stops   []func() error // of what was started, in that order
+	pids    []int          // of what was started
 	agent   *child
-	proxy   *child
-	mesh    *parleyMesh // nil when there is no binary
-	leftOut string
+	mesh    *parleyMesh // the first one, nil where there is none
 	targets []Target
+	leftOut []string
+	measure func(context.Context, kindOfLoad, Target) (Result, error)
 }
 
-// newBed completes opts and starts everything.
-func newBed(ctx context.Context, opts *Options) (_ *bed, err error) {
-	if err := opts.fill(); err != nil {
-		return nil, err
+// newBed makes a bed without processes, which measures by load generators in
+// processes of their own.
+func newBed(opts *Options) (*bed, error) {
+	b := &bed{opts: opts}
+	load := loadInChild(opts.Program)
+	b.measure = func(ctx context.Context, kind kindOfLoad, t Target) (Result, error) {
+		return load(ctx, kind.spec(t, *opts))
 	}
-	b := &bed{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.close())
-		}
-	}()
+	var err error
 	if b.dir, err = os.MkdirTemp(opts.Dir, "b"); err != nil { // short: a socket's path has about 100 characters
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	if b.agent, err = startChild(ctx, opts.Program, "agent"); err != nil {
+	return b, nil
+}
+
+// noBinary says why Parley is missing from a report.
+const noBinary = "Parley was left out: there is no binary at the path given for it; build it first"
+
+// hasParley tells whether there is a binary to measure, and notes it for the
+// report where there is none.
+func (b *bed) hasParley() bool {
+	if _, err := os.Stat(b.opts.Binary); err != nil {
+		b.leftOut = append(b.leftOut, noBinary)
+		return false
+	}
+	return true
+}
+
+// openHTTP starts an agent and the paths to it that everybody has.
+func openHTTP(ctx context.Context, opts *Options) (*bed, error) {
+	b, err := newBed(opts)
+	if err != nil {
 		return nil, err
 	}
-	message, task := b.agent.Bases[0], b.agent.Bases[1]
-	if b.proxy, err = startChild(ctx, opts.Program, "proxy", message, task); err != nil {
-		return nil, err
-	}
-	b.targets = []Target{
-		{Path: Direct, Message: message, Task: task},
-		{Path: ReverseProxy, Message: b.proxy.Bases[0], Task: b.proxy.Bases[1], PID: b.proxy.cmd.Process.Pid},
-	}
-	if _, err := os.Stat(opts.Binary); err != nil {
-		b.leftOut = "Parley was left out: there is no binary at the path given for it; build it first"
-	} else {
-		if b.mesh, err = startParley(ctx, opts.Binary, b.dir, message, task); err != nil {
-			return nil, err
-		}
-		b.targets = append(b.targets, b.mesh.target())
+	if err := b.startHTTP(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
 	}
 	if opts.Third != nil {
 		third := *opts.Third
@@ -58,30 +66,54 @@ func newBed(ctx context.Context, opts *Options) (_ *bed, err error) {
 	return b, nil
 }
 
-// pids returns the processes of the run that live as long as it does.
-func (b *bed) pids() []int {
-	pids := []int{b.agent.cmd.Process.Pid}
-	for _, target := range b.targets {
-		if target.PID != 0 {
-			pids = append(pids, target.PID)
-		}
+// startHTTP starts agent, reverse proxy and Parley with its default store.
+func (b *bed) startHTTP(ctx context.Context) (err error) {
+	if b.agent, err = b.start(ctx, nil, "agent"); err != nil {
+		return err
 	}
-	return pids
+	message, task := b.agent.Bases[0], b.agent.Bases[1]
+	proxy, err := b.start(ctx, nil, "proxy", message, task)
+	if err != nil {
+		return err
+	}
+	b.targets = []Target{
+		{Path: Direct, Message: []string{message}, Task: []string{task}},
+		{Path: ReverseProxy, Message: proxy.Bases[:1], Task: proxy.Bases[1:], PIDs: []int{proxy.pid()}},
+	}
+	if !b.hasParley() {
+		return nil
+	}
+	if b.mesh, err = b.startParley(ctx, meshSettings{}); err != nil {
+		return err
+	}
+	if err := b.mesh.register(ctx, message, task); err != nil {
+		return err
+	}
+	b.targets = append(b.targets, b.mesh.target())
+	return nil
 }
+
+// start runs the benchmark's own program in one of its roles until the bed is
+// closed.
+func (b *bed) start(ctx context.Context, spec *Spec, args ...string) (*child, error) {
+	c, err := startChild(ctx, b.opts.Program, spec, args...)
+	if err != nil {
+		return nil, err
+	}
+	b.stops, b.pids = append(b.stops, c.stop), append(b.pids, c.pid())
+	return c, nil
+}
+
+// foreign returns the CPU time that others than the benchmark have used.
+func (b *bed) foreign() (time.Duration, error) { return foreignCPU(b.pids) }
 
 // close stops what was started, the last first.
 func (b *bed) close() error {
 	var errs []error
-	if b.mesh != nil {
-		errs = append(errs, b.mesh.stop())
+	for len(b.stops) > 0 {
+		last := len(b.stops) - 1
+		errs = append(errs, b.stops[last]())
+		b.stops = b.stops[:last]
 	}
-	for _, c := range []*child{b.proxy, b.agent} {
-		if c != nil {
-			errs = append(errs, c.stop())
-		}
-	}
-	if b.dir != "" {
-		errs = append(errs, os.RemoveAll(b.dir))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }

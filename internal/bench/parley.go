@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,8 +25,7 @@ import (
 const (
 	benchOwner     = "bench"
 	benchPrincipal = "bench-load"
-	messageAgent   = "bench-message"
-	taskAgent      = "bench-task"
+	agentPrefix    = "bench-agent-" // and a number
 )
 
 const (
@@ -37,12 +37,14 @@ const (
 // parleyMesh is a running Parley in front of the benchmark's agents.
 type parleyMesh struct {
 	binary string
+	dir    string
 	data   string
 	cmd    *exec.Cmd
 	ended  chan error
 	log    string // the file that has its standard error
 	ready  readyFile
-	key    string // the caller's API key
+	agents []string // as registered
+	key    string   // the caller's API key
 }
 
 // readyFile is what `parley serve --ready-file` writes when it serves.
@@ -51,33 +53,60 @@ type readyFile struct {
 	Ops    string `json:"ops"`    // operations: metrics, health, profiles
 }
 
-// startParley runs Parley on a fresh data directory below dir with its default
-// of strict durability, registers the two agents and makes a key for the
-// caller.
-func startParley(ctx context.Context, binary, dir, messageURL, taskURL string) (*parleyMesh, error) {
-	p := &parleyMesh{binary: binary, data: filepath.Join(dir, "data"), ended: make(chan error, 1), log: filepath.Join(dir, "parley.log")}
+// meshSettings are what a measurement needs besides Parley's defaults.
+type meshSettings struct {
+	streams int // open at once by one caller; 0: the default
+}
+
+// startParley runs Parley on a fresh data directory with its default of strict
+// durability until the bed is closed.
+func (b *bed) startParley(ctx context.Context, settings meshSettings) (*parleyMesh, error) {
+	dir, err := os.MkdirTemp(b.dir, "p")
+	if err != nil {
+		return nil, fmt.Errorf("start parley: %w", err)
+	}
+	p := &parleyMesh{binary: b.opts.Binary, dir: dir, data: filepath.Join(dir, "data"), ended: make(chan error, 1), log: filepath.Join(dir, "parley.log")}
+	if err := p.start(ctx, settings); err != nil {
+		return nil, err
+	}
+	b.stops, b.pids = append(b.stops, p.stop), append(b.pids, p.cmd.Process.Pid)
+	return p, nil
+}
+
+// start runs the process and waits until it serves.
+func (p *parleyMesh) start(ctx context.Context, settings meshSettings) error {
 	// A file, not a pipe: copying a log line for each call would be work of this
 	// process on the cores that are being measured.
 	log, err := os.Create(p.log)
 	if err != nil {
-		return nil, fmt.Errorf("start parley: %w", err)
+		return fmt.Errorf("start parley: %w", err)
 	}
 	defer log.Close() // the process has its own handle
-	ready := filepath.Join(dir, "ready.json")
-	p.cmd = command(ctx, binary, "serve", "--data", p.data, "--listen", "127.0.0.1:0",
+	config := filepath.Join(p.dir, "parley.yaml")
+	if err := os.WriteFile(config, settings.config(), 0o600); err != nil {
+		return fmt.Errorf("start parley: %w", err)
+	}
+	ready := filepath.Join(p.dir, "ready.json")
+	p.cmd = command(ctx, p.binary, "serve", "--config", config, "--data", p.data, "--listen", "127.0.0.1:0",
 		"--ops-listen", "127.0.0.1:0", "--ready-file", ready)
 	p.cmd.Stderr, p.cmd.Env = log, environment()
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start parley: %w", err)
+		return fmt.Errorf("start parley: %w", err)
 	}
 	go func() { p.ended <- p.cmd.Wait() }() // ends with the process; stop waits for it
 	if err := p.await(ctx, ready); err != nil {
-		return nil, errors.Join(err, p.stop())
+		return errors.Join(err, p.stop())
 	}
-	if err := p.register(ctx, messageURL, taskURL); err != nil {
-		return nil, errors.Join(err, p.stop())
+	return nil
+}
+
+// config is the configuration file of the settings.
+func (s meshSettings) config() []byte {
+	var text []byte
+	if s.streams > 0 {
+		text = fmt.Appendf(text, "limits:\n  streams_per_principal: %d\n", s.streams)
 	}
-	return p, nil
+	return text
 }
 
 // environment is this process's without Parley's own variables: an operator's
@@ -130,12 +159,15 @@ func (r *readyFile) decode(text []byte) error {
 
 // register makes owner, principal, agents and key through the command line, as
 // an operator would.
-func (p *parleyMesh) register(ctx context.Context, messageURL, taskURL string) error {
+func (p *parleyMesh) register(ctx context.Context, agents ...string) error {
 	steps := [][]string{
 		{"owner", "create", benchOwner},
 		{"principal", "create", benchPrincipal, "--owner", benchOwner},
-		{"agent", "add", messageAgent, messageURL, "--owner", benchOwner},
-		{"agent", "add", taskAgent, taskURL, "--owner", benchOwner},
+	}
+	for i, address := range agents {
+		name := agentPrefix + strconv.Itoa(i)
+		steps = append(steps, []string{"agent", "add", name, address, "--owner", benchOwner})
+		p.agents = append(p.agents, name)
 	}
 	for _, step := range steps {
 		if _, err := p.run(ctx, step...); err != nil {
@@ -173,15 +205,16 @@ func (p *parleyMesh) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// target says how the load generator reaches the agents through the mesh.
+// target says how the load generator reaches the agents through the mesh: the
+// first as the one that replies with messages, the second with tasks.
 func (p *parleyMesh) target() Target {
-	return Target{
-		Path:    Parley,
-		Message: p.ready.Listen + "/agents/" + messageAgent + "/",
-		Task:    p.ready.Listen + "/agents/" + taskAgent + "/",
-		Header:  []string{"Authorization: Bearer " + p.key},
-		PID:     p.cmd.Process.Pid,
+	t := Target{Path: Parley, Header: []string{"Authorization: Bearer " + p.key}, PIDs: []int{p.cmd.Process.Pid}}
+	for i, into := range []*[]string{&t.Message, &t.Task} {
+		if i < len(p.agents) {
+			*into = []string{p.ready.Listen + "/agents/" + p.agents[i] + "/"}
+		}
 	}
+	return t
 }
 
 // profile copies a CPU profile of the next seconds to out.

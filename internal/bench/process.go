@@ -75,8 +75,9 @@ type child struct {
 	stdin io.Closer
 }
 
-// startChild runs program with args and waits until it says where it listens.
-func startChild(ctx context.Context, program string, args ...string) (*child, error) {
+// startChild runs program with args, gives it spec where there is one, and
+// waits until it says that it is ready.
+func startChild(ctx context.Context, program string, spec *Spec, args ...string) (*child, error) {
 	cmd := command(ctx, program, args...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
@@ -92,8 +93,14 @@ func startChild(ctx context.Context, program string, args ...string) (*child, er
 	}
 	c := &child{cmd: cmd, stdin: stdin}
 	late := time.AfterFunc(startTime, func() { stdout.Close() })
-	line, err := bufio.NewReader(stdout).ReadBytes('\n')
-	late.Stop()
+	defer late.Stop()
+	if spec != nil {
+		err = json.NewEncoder(stdin).Encode(spec)
+	}
+	var line []byte
+	if err == nil {
+		line, err = bufio.NewReader(stdout).ReadBytes('\n')
+	}
 	if err == nil {
 		err = json.Unmarshal(line, &c.started)
 	}
@@ -102,6 +109,8 @@ func startChild(ctx context.Context, program string, args ...string) (*child, er
 	}
 	return c, nil
 }
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // stop ends the child and waits for it.
 func (c *child) stop() error {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,13 +22,14 @@ const (
 // Target is one path as the load generator sees it.
 type Target struct {
 	Path Path
-	// Message and Task are the addresses of the agents behind it; an empty one
-	// leaves the path out of the rows that need it.
-	Message, Task string
+	// Message and Task are the addresses of the agents behind it, one for each
+	// process that leads to them; a path without leaves out the rows that need
+	// one.
+	Message, Task []string
 	// Header holds further lines "Name: value" of every request.
 	Header []string
-	// PID is the process in the middle, 0 when there is none.
-	PID int
+	// PIDs are the processes in the middle, none on the direct path.
+	PIDs []int
 }
 
 // kindOfLoad is what distinguishes one row from another.
@@ -38,60 +40,99 @@ type kindOfLoad struct {
 	stream bool
 	task   bool    // of the agent that answers with tasks
 	rate   float64 // started per second; 0: as fast as answers come
-	half   bool    // paced at half of what the slowest path reached in row unary64
+	halves string  // paced at half of what the slowest path reached in the row of this id
+	idle   bool    // streams that are open and carry nothing
 }
 
 // Ids of the rows that are asked for by name.
 const (
 	unary64  = "unary-64"
 	halfLoad = "half-load"
+	idleSSE  = "idle-sse"
 )
 
-// kinds are all rows in the order of measuring: half load needs unary64 first.
-// Streams are paced far below saturation, because the time to the first event
-// would else be the length of a queue.
-var kinds = []kindOfLoad{
-	{id: "unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
-	{id: unary64, title: "SendMessage, message reply, 64 connections", conns: 64},
-	{id: "task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
-	{id: "sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
-	{id: halfLoad, title: "SendMessage, message reply, half load", conns: 64, half: true},
+// group is a set of rows that are measured on the same processes.
+type group struct {
+	id    string
+	title string // heads its part of the report
+	open  func(context.Context, *Options) (*bed, error)
+	kinds []kindOfLoad // in the order of measuring: a row that halves another comes after it
+}
+
+// groups are all rows. Streams are paced far below saturation, because the
+// time to the first event would else be the length of a queue.
+var groups = []group{
+	{id: "http", title: "JSON-RPC", open: openHTTP, kinds: []kindOfLoad{
+		{id: "unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
+		{id: unary64, title: "SendMessage, message reply, 64 connections", conns: 64},
+		{id: "task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
+		{id: "sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
+		{id: halfLoad, title: "SendMessage, message reply, half load", conns: 64, halves: unary64},
+	}},
+	{id: "idle", title: "Idle streams", open: openIdle, kinds: []kindOfLoad{
+		{id: idleSSE, title: "SendStreamingMessage, silent after the first event", idle: true},
+	}},
+}
+
+// Rows returns the ids of all rows in the order of measuring.
+func Rows() []string {
+	var ids []string
+	for _, g := range groups {
+		for _, k := range g.kinds {
+			ids = append(ids, k.id)
+		}
+	}
+	return ids
 }
 
 // kindOf returns the kind of load with this id.
 func kindOf(id string) (kindOfLoad, bool) {
-	i := slices.IndexFunc(kinds, func(k kindOfLoad) bool { return k.id == id })
-	if i < 0 {
-		return kindOfLoad{}, false
+	for _, g := range groups {
+		if i := slices.IndexFunc(g.kinds, func(k kindOfLoad) bool { return k.id == id }); i >= 0 {
+			return g.kinds[i], true
+		}
 	}
-	return kinds[i], true
+	return kindOfLoad{}, false
 }
 
 // checkRows returns an error unless ids name rows that can be measured
 // together.
 func checkRows(ids []string) error {
 	for _, id := range ids {
-		if _, ok := kindOf(id); !ok {
-			names := make([]string, len(kinds))
-			for i, k := range kinds {
-				names[i] = k.id
-			}
-			return fmt.Errorf("bench: there is no row %q, only %s", id, strings.Join(names, ", "))
+		kind, ok := kindOf(id)
+		if !ok {
+			return fmt.Errorf("bench: there is no row %q, only %s", id, strings.Join(Rows(), ", "))
 		}
-	}
-	if slices.Contains(ids, halfLoad) && !slices.Contains(ids, unary64) {
-		return fmt.Errorf("bench: row %s needs row %s, whose rate it halves", halfLoad, unary64)
+		if kind.halves != "" && !slices.Contains(ids, kind.halves) {
+			return fmt.Errorf("bench: row %s needs row %s, whose rate it halves", id, kind.halves)
+		}
 	}
 	return nil
 }
 
+// asked returns the rows of the group that ids name, all when ids is empty.
+func (g group) asked(ids []string) []kindOfLoad {
+	if len(ids) == 0 {
+		return g.kinds
+	}
+	return slices.DeleteFunc(slices.Clone(g.kinds), func(k kindOfLoad) bool { return !slices.Contains(ids, k.id) })
+}
+
+// measurable tells whether the path leads to the agent that the row needs.
+func (k kindOfLoad) measurable(t Target) bool {
+	return k.idle || len(k.addresses(t)) > 0
+}
+
+func (k kindOfLoad) addresses(t Target) []string {
+	if k.task {
+		return t.Task
+	}
+	return t.Message
+}
+
 // spec says how to make this kind of load on the target.
 func (k kindOfLoad) spec(t Target, opts Options) Spec {
-	to := t.Message
-	if k.task {
-		to = t.Task
-	}
-	return Spec{URL: to, Header: t.Header, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, WatchPID: t.PID}
+	return Spec{URLs: k.addresses(t), Header: t.Header, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs}
 }
 
 // Report is everything a run found.
@@ -104,13 +145,18 @@ type Report struct {
 	// Commits are the medians of the commit probe, one before each pair at
 	// half load.
 	Commits []time.Duration `json:"commit_medians_ns"`
-	// LeftOut says why Parley was not measured; empty when it was.
-	LeftOut string `json:"left_out,omitempty"`
+	// Streams is how many streams idled at once, Settle how long before their
+	// memory was read.
+	Streams int           `json:"idle_streams"`
+	Settle  time.Duration `json:"idle_settle_ns"`
+	// LeftOut says what was not measured and why.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // Row is one kind of load with all its measurements.
 type Row struct {
 	ID    string  `json:"id"`
+	Group string  `json:"group"`
 	Title string  `json:"title"`
 	Rate  float64 `json:"rate,omitempty"` // requests started per second where paced
 	Pairs []Pair  `json:"pairs"`
@@ -159,6 +205,9 @@ func perSecond(r Result) float64 { return r.PerSecond }
 func p50(r Result) float64       { return float64(r.P50) }
 func p99(r Result) float64       { return float64(r.P99) }
 func cpuEach(r Result) float64   { return float64(r.CPU) }
+func rssEach(r Result) float64   { return r.RSS }
+func pssEach(r Result) float64   { return r.PSS }
+func anonEach(r Result) float64  { return r.Anonymous }
 
 // of returns the figure of one path in every pair that has it.
 func (w *Row) of(path Path, f figure) []float64 {
