@@ -52,11 +52,17 @@ func playRole(ctx context.Context, args []string) error {
 	}
 	switch verb := strings.Join(args[:min(len(args), 2)], " "); {
 	case verb == "agent":
-		return Serve(untilInputEnds(ctx), os.Stdout, newAgent(RepliesMessage), newAgent(RepliesTask))
+		return Serve(untilInputEnds(ctx), os.Stdout, newAgent(RepliesMessage), newAgent(RepliesTask), newAgent(HoldsStreams))
 	case args[0] == "proxy":
-		return Serve(untilInputEnds(ctx), os.Stdout, newProxy(args[1]), newProxy(args[2]))
+		var handlers []func(string) (http.Handler, error)
+		for _, upstream := range args[1:] {
+			handlers = append(handlers, newProxy(upstream))
+		}
+		return Serve(untilInputEnds(ctx), os.Stdout, handlers...)
 	case verb == "load":
 		return ServeLoad(ctx, os.Stdin, os.Stdout)
+	case verb == "hold":
+		return HoldStreams(ctx, os.Stdin, os.Stdout)
 	case args[0] == "serve":
 		return fakeServe(ctx, option("--data"), option("--ready-file"))
 	case os.Getenv("PARLEY_SERVER") != "":
@@ -153,7 +159,7 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 100 * ms}
+	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 100 * ms, Streams: 20, Settle: 30 * ms}
 }
 
 // A whole run without a parley binary measures the other two paths and says
@@ -165,12 +171,12 @@ func TestRunWithoutParley(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.LeftOut == "" || len(report.Rows) != len(kinds) || len(report.Commits) != 1 {
+	if !slices.Equal(report.LeftOut, []string{noBinary}) || len(report.Rows) != len(Rows()) || len(report.Commits) != 1 {
 		t.Fatalf("report is %+v", report)
 	}
 	for _, row := range report.Rows {
 		for _, pair := range row.Pairs {
-			if len(pair) != 2 || pair[0].Result.Requests == 0 || pair[1].Result.CPU <= 0 {
+			if len(pair) != 2 || pair[0].Result.Requests == 0 || pair[1].Result.CPU <= 0 && pair[1].Result.RSS <= 0 {
 				t.Errorf("%s: %+v", row.ID, pair)
 			}
 		}
@@ -184,7 +190,7 @@ func TestRunWithoutParley(t *testing.T) {
 func TestRunWithParley(t *testing.T) {
 	opts := options(t)
 	t.Setenv("PARLEY_SERVER", "https://mesh.invalid")
-	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad}
+	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad, idleSSE}
 	report, err := Run(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +225,7 @@ func TestProfile(t *testing.T) {
 // A path that answers with errors ends the run: there is nothing to compare.
 func TestRunEndsAtAnError(t *testing.T) {
 	opts := options(t)
-	opts.Third = &Target{Message: serveAgent(t, RepliesMessage) + "nowhere"}
+	opts.Third = &Target{Message: []string{serveAgent(t, RepliesMessage) + "nowhere"}}
 	if _, err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "third: load generator") {
 		t.Errorf("err = %v, want one that names the path", err)
 	}
