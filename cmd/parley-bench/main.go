@@ -51,6 +51,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			handlers = append(handlers, func(string) (http.Handler, error) { return bench.NewProxy(upstream) })
 		}
 		return bench.Serve(untilEOF(ctx, stdin), stdout, handlers...)
+	case "grpc-agent":
+		return bench.ServeGRPCAgent(untilEOF(ctx, stdin), stdout)
+	case "grpc-proxy":
+		if len(args) != 2 {
+			return errors.New("grpc-proxy: want the address of the agent")
+		}
+		return bench.ServeGRPCProxy(untilEOF(ctx, stdin), stdout, args[1])
 	case "load":
 		return bench.ServeLoad(ctx, stdin, stdout)
 	case "hold":

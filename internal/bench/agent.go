@@ -28,11 +28,14 @@ const (
 // the pieces of an artifact, the final status.
 const StreamEvents = 10
 
-// replyText fills a unary reply to about one kilobyte.
-var replyText = quoted(filler(800))
+// Lengths of texts: of a unary reply, which they fill to about one kilobyte, and
+// of one artifact piece in a stream.
+const (
+	replyTextBytes = 800
+	pieceTextBytes = 120
+)
 
-// pieceText is the text of one artifact piece in a stream.
-var pieceText = quoted(filler(120))
+var replyText, pieceText = quoted(filler(replyTextBytes)), quoted(filler(pieceTextBytes))
 
 // Agent is a small A2A v1.0 agent with the JSON-RPC binding. It does no work:
 // it answers SendMessage with a message or a completed task of about one

@@ -93,6 +93,44 @@ func (b *bed) startHTTP(ctx context.Context) (err error) {
 	return nil
 }
 
+// openGRPC starts a gRPC agent and the paths to it.
+func openGRPC(ctx context.Context, opts *Options) (*bed, error) {
+	b, err := newBed(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.startGRPC(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *bed) startGRPC(ctx context.Context) (err error) {
+	if b.agent, err = b.start(ctx, nil, "grpc-agent"); err != nil {
+		return err
+	}
+	card, address := b.agent.Bases[0], b.agent.Bases[1]
+	proxy, err := b.start(ctx, nil, "grpc-proxy", address)
+	if err != nil {
+		return err
+	}
+	b.targets = []Target{
+		{Path: Direct, Message: []string{address}},
+		{Path: GRPCProxy, Message: proxy.Bases, PIDs: []int{proxy.pid()}},
+	}
+	if !b.hasParley() {
+		return nil
+	}
+	if b.mesh, err = b.startParley(ctx, meshSettings{grpc: true}); err != nil {
+		return err
+	}
+	if err := b.mesh.register(ctx, card); err != nil {
+		return err
+	}
+	b.targets = append(b.targets, b.mesh.grpcTarget())
+	return nil
+}
+
 // start runs the benchmark's own program in one of its roles until the bed is
 // closed.
 func (b *bed) start(ctx context.Context, spec *Spec, args ...string) (*child, error) {

@@ -27,6 +27,10 @@ type Spec struct {
 	URLs []string `json:"urls"`
 	// Header holds further lines "Name: value" of every request.
 	Header []string `json:"header,omitempty"`
+	// GRPC makes gRPC calls; URLs are then of the form host:port.
+	GRPC bool `json:"grpc,omitempty"`
+	// Tenant is the tenant of gRPC requests, which names the agent in a mesh.
+	Tenant string `json:"tenant,omitempty"`
 	// Stream asks for an event stream. The latency is then the time to the
 	// first event, and every stream must have StreamEvents events.
 	Stream bool `json:"stream,omitempty"`
@@ -88,27 +92,46 @@ func Load(ctx context.Context, spec Spec) (Result, error) {
 	if err := spec.check(); err != nil {
 		return Result{}, err
 	}
-	conns := make([]*conn, 0, spec.Conns)
-	defer func() {
-		for _, c := range conns {
-			c.net.Close() // nothing is left to be read
-		}
-	}()
 	end := time.Now().Add(spec.Warmup + spec.Duration + drainTime)
-	exchanges := make([]exchange, 0, spec.Conns)
-	for i := range spec.Conns {
-		c, err := dial(ctx, spec, spec.URLs[i%len(spec.URLs)], end)
-		if err != nil {
-			return Result{}, err
-		}
-		conns = append(conns, c)
-		exchanges = append(exchanges, c.exchange)
+	connect := httpExchanges
+	if spec.GRPC {
+		connect = grpcExchanges
+	}
+	until, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	exchanges, closeAll, err := connect(until, spec)
+	defer closeAll() // nothing is left to be read
+	if err != nil {
+		return Result{}, err
 	}
 	cpu := func() (time.Duration, error) { return cpuOf(spec.Watch) }
 	if spec.Rate > 0 {
 		return paced(ctx, spec, exchanges, cpu, sleepUntil)
 	}
 	return saturated(ctx, spec, exchanges, cpu)
+}
+
+// httpExchanges opens the connections of spec, which are of no use after ctx.
+// close ends them, also after an error.
+func httpExchanges(ctx context.Context, spec Spec) (exchanges []exchange, closeAll func() error, err error) {
+	var conns []*conn
+	closeAll = func() error {
+		var errs []error
+		for _, c := range conns {
+			errs = append(errs, c.net.Close())
+		}
+		return errors.Join(errs...)
+	}
+	end, _ := ctx.Deadline()
+	for i := range spec.Conns {
+		c, err := dial(ctx, spec, spec.URLs[i%len(spec.URLs)], end)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		conns = append(conns, c)
+		exchanges = append(exchanges, c.exchange)
+	}
+	return exchanges, closeAll, nil
 }
 
 // cpuOf adds up the CPU times of processes.

@@ -51,11 +51,13 @@ type parleyMesh struct {
 type readyFile struct {
 	Listen string `json:"listen"` // the edge, an absolute URL
 	Ops    string `json:"ops"`    // operations: metrics, health, profiles
+	GRPC   string `json:"grpc"`   // the gRPC edge, host:port; empty where there is none
 }
 
 // meshSettings are what a measurement needs besides Parley's defaults.
 type meshSettings struct {
-	streams int // open at once by one caller; 0: the default
+	streams int  // open at once by one caller; 0: the default
+	grpc    bool // serve gRPC too
 }
 
 // startParley runs Parley on a fresh data directory with its default of strict
@@ -106,6 +108,9 @@ func (s meshSettings) config() []byte {
 	if s.streams > 0 {
 		text = fmt.Appendf(text, "limits:\n  streams_per_principal: %d\n", s.streams)
 	}
+	if s.grpc {
+		text = append(text, "grpc_listen: 127.0.0.1:0\n"...)
+	}
 	return text
 }
 
@@ -153,6 +158,9 @@ func (r *readyFile) decode(text []byte) error {
 			*address = "http://" + *address
 		}
 		*address = strings.TrimSuffix(*address, "/")
+	}
+	if _, after, ok := strings.Cut(r.GRPC, "://"); ok {
+		r.GRPC = after
 	}
 	return nil
 }
@@ -214,6 +222,13 @@ func (p *parleyMesh) target() Target {
 			*into = []string{p.ready.Listen + "/agents/" + p.agents[i] + "/"}
 		}
 	}
+	return t
+}
+
+// grpcTarget says how the load generator reaches the first agent over gRPC.
+func (p *parleyMesh) grpcTarget() Target {
+	t := p.target()
+	t.Message, t.Task, t.Tenant = []string{p.ready.GRPC}, nil, "agents."+p.agents[0]
 	return t
 }
 

@@ -33,6 +33,12 @@ type started struct {
 // the addresses as one line of JSON to out, and serves until ctx ends. A
 // handler is made from the absolute URL at which it will be found.
 func Serve(ctx context.Context, out io.Writer, handlers ...func(base string) (http.Handler, error)) error {
+	return serveAll(ctx, out, nil, handlers...)
+}
+
+// serveAll is Serve; further addresses are printed behind those of the
+// handlers.
+func serveAll(ctx context.Context, out io.Writer, further []string, handlers ...func(base string) (http.Handler, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the servers already started when a later one cannot be
 	var ready started
@@ -61,8 +67,13 @@ func Serve(ctx context.Context, out io.Writer, handlers ...func(base string) (ht
 			return server.Close()
 		})
 	}
+	ready.Bases = append(ready.Bases, further...)
 	if err := json.NewEncoder(out).Encode(ready); err != nil {
 		return fmt.Errorf("print addresses: %w", err)
+	}
+	if len(handlers) == 0 {
+		<-ctx.Done()
+		return nil
 	}
 	return group.Wait()
 }

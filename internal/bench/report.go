@@ -48,15 +48,15 @@ func (r *Report) writeGoals(b *strings.Builder) {
 
 // part is the rows of one group that are measured in requests.
 type part struct {
-	title string
-	rows  []*Row
+	group
+	rows []*Row
 }
 
 // parts returns the groups with such rows in the order of measuring.
 func (r *Report) parts() []part {
 	var parts []part
 	for _, g := range groups {
-		p := part{title: g.title}
+		p := part{group: g}
 		for i := range r.Rows {
 			if kind, _ := kindOf(r.Rows[i].ID); r.Rows[i].Group == g.id && !kind.idle {
 				p.rows = append(p.rows, &r.Rows[i])
@@ -74,17 +74,17 @@ func (r *Report) parts() []part {
 func (r *Report) writeRatios(b *strings.Builder) {
 	fmt.Fprintf(b, "## Compared, pair by pair\n\nMedian of %d pairs (least – most). Added latency is against the direct path.\n\n", r.Pairs)
 	for _, part := range r.parts() {
-		fmt.Fprintf(b, "### %s\n\n| load | path | requests/s ÷ ReverseProxy's | CPU/request ÷ ReverseProxy's | added p50 | added p99 |\n|---|---|---|---|---|---|\n", part.title)
+		fmt.Fprintf(b, "### %s\n\n| load | path | requests/s ÷ %s's | CPU/request ÷ %[2]s's | added p50 | added p99 |\n|---|---|---|---|---|---|\n", part.title, part.yardstick)
 		for _, row := range part.rows {
-			for _, path := range []Path{ReverseProxy, Parley, Third} {
+			for _, path := range allPaths[1:] {
 				if len(row.of(path, perSecond)) == 0 {
 					continue
 				}
 				rate, cpu := "–", "–"
-				if path != ReverseProxy {
-					cpu = showRatio(spreadOf(row.compare(path, ReverseProxy, cpuEach, ratio)))
+				if path != part.yardstick {
+					cpu = showRatio(spreadOf(row.compare(path, part.yardstick, cpuEach, ratio)))
 					if row.Rate == 0 {
-						rate = showRatio(spreadOf(row.compare(path, ReverseProxy, perSecond, ratio)))
+						rate = showRatio(spreadOf(row.compare(path, part.yardstick, perSecond, ratio)))
 					}
 				}
 				fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", row.label(), path, rate, cpu,
@@ -101,7 +101,7 @@ func (r *Report) writeAbsolutes(b *strings.Builder) {
 	for _, part := range r.parts() {
 		fmt.Fprintf(b, "### %s: absolute\n\n| load | path | requests/s | p50 | p99 | CPU/request |\n|---|---|---|---|---|---|\n", part.title)
 		for _, row := range part.rows {
-			for _, path := range []Path{Direct, ReverseProxy, Parley, Third} {
+			for _, path := range allPaths {
 				rates := row.of(path, perSecond)
 				if len(rates) == 0 {
 					continue

@@ -15,9 +15,12 @@ type Path string
 const (
 	Direct       Path = "direct"
 	ReverseProxy Path = "ReverseProxy"
+	GRPCProxy    Path = "gRPC proxy"
 	Parley       Path = "Parley"
 	Third        Path = "third"
 )
+
+var allPaths = []Path{Direct, ReverseProxy, GRPCProxy, Parley, Third}
 
 // Target is one path as the load generator sees it.
 type Target struct {
@@ -28,6 +31,8 @@ type Target struct {
 	Message, Task []string
 	// Header holds further lines "Name: value" of every request.
 	Header []string
+	// Tenant names the agent in gRPC requests, empty where the address does.
+	Tenant string
 	// PIDs are the processes in the middle, none on the direct path.
 	PIDs []int
 }
@@ -38,6 +43,7 @@ type kindOfLoad struct {
 	title  string
 	conns  int
 	stream bool
+	grpc   bool
 	task   bool    // of the agent that answers with tasks
 	rate   float64 // started per second; 0: as fast as answers come
 	halves string  // paced at half of what the slowest path reached in the row of this id
@@ -55,21 +61,28 @@ const (
 type group struct {
 	id    string
 	title string // heads its part of the report
-	open  func(context.Context, *Options) (*bed, error)
-	kinds []kindOfLoad // in the order of measuring: a row that halves another comes after it
+	// yardstick is the path that the others are compared with.
+	yardstick Path
+	open      func(context.Context, *Options) (*bed, error)
+	kinds     []kindOfLoad // in the order of measuring: a row that halves another comes after it
 }
 
 // groups are all rows. Streams are paced far below saturation, because the
 // time to the first event would else be the length of a queue.
 var groups = []group{
-	{id: "http", title: "JSON-RPC", open: openHTTP, kinds: []kindOfLoad{
+	{id: "http", title: "JSON-RPC", yardstick: ReverseProxy, open: openHTTP, kinds: []kindOfLoad{
 		{id: "unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
 		{id: unary64, title: "SendMessage, message reply, 64 connections", conns: 64},
 		{id: "task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
 		{id: "sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
 		{id: halfLoad, title: "SendMessage, message reply, half load", conns: 64, halves: unary64},
 	}},
-	{id: "idle", title: "Idle streams", open: openIdle, kinds: []kindOfLoad{
+	{id: "grpc", title: "gRPC", yardstick: GRPCProxy, open: openGRPC, kinds: []kindOfLoad{
+		{id: "grpc-1", title: "SendMessage, message reply, 1 connection", grpc: true, conns: 1},
+		{id: "grpc-64", title: "SendMessage, message reply, 64 connections", grpc: true, conns: 64},
+		{id: "grpc-stream", title: "SendStreamingMessage, time to first event", grpc: true, conns: 16, stream: true, rate: 200},
+	}},
+	{id: "idle", title: "Idle streams", yardstick: ReverseProxy, open: openIdle, kinds: []kindOfLoad{
 		{id: idleSSE, title: "SendStreamingMessage, silent after the first event", idle: true},
 	}},
 }
@@ -132,7 +145,7 @@ func (k kindOfLoad) addresses(t Target) []string {
 
 // spec says how to make this kind of load on the target.
 func (k kindOfLoad) spec(t Target, opts Options) Spec {
-	return Spec{URLs: k.addresses(t), Header: t.Header, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs}
+	return Spec{URLs: k.addresses(t), Header: t.Header, GRPC: k.grpc, Tenant: t.Tenant, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs}
 }
 
 // Report is everything a run found.
@@ -241,7 +254,7 @@ func difference(a, b float64) float64 { return a - b }
 // slowest returns the smallest median rate among the paths of a row.
 func slowest(row *Row) float64 {
 	least := 0.0
-	for _, path := range []Path{Direct, ReverseProxy, Parley, Third} {
+	for _, path := range allPaths {
 		if rates := row.of(path, perSecond); len(rates) > 0 {
 			if median := spreadOf(rates).Median; least == 0 || median < least {
 				least = median
