@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -14,9 +15,10 @@ type bed struct {
 	dir     string
 	stops   []func() error // of what was started, in that order
 	pids    []int          // of what was started
+	servers []int          // of what was started and has children
 	agent   *child
 	mesh    *parleyMesh // the first one, nil where there is none
-	targets []Target
+	targets []Target    // none where there is nothing to be compared
 	leftOut []string
 	measure func(context.Context, kindOfLoad, Target) (Result, error)
 }
@@ -93,6 +95,122 @@ func (b *bed) startHTTP(ctx context.Context) (err error) {
 	return nil
 }
 
+// openPostgres starts what openHTTP starts and, beside it, Parley on
+// PostgreSQL.
+func openPostgres(ctx context.Context, opts *Options) (*bed, error) {
+	b, err := newBed(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.startPostgresMesh(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *bed) startPostgresMesh(ctx context.Context) error {
+	if !b.hasParley() {
+		return nil
+	}
+	server, err := b.database(ctx)
+	if server == nil {
+		return err
+	}
+	if err := b.startHTTP(ctx); err != nil {
+		return err
+	}
+	mesh, err := b.startParley(ctx, meshSettings{store: server.url()})
+	if err != nil {
+		return err
+	}
+	if err := mesh.register(ctx, b.agent.Bases[0], b.agent.Bases[1]); err != nil {
+		return err
+	}
+	target := mesh.target()
+	target.Path, target.Database = ParleyPostgres, server.pid()
+	b.targets = append(b.targets, target)
+	return nil
+}
+
+// database starts PostgreSQL; nil without an error means that it is not
+// installed, which the report will say.
+func (b *bed) database(ctx context.Context) (*postgres, error) {
+	server, err := b.startPostgres(ctx)
+	if errors.Is(err, errNoPostgres) {
+		b.leftOut = append(b.leftOut, errNoPostgres.Error())
+		return nil, nil
+	}
+	return server, err
+}
+
+// openReplicas starts two replicas of Parley on one database, and two paths:
+// through the first of them, and through both.
+func openReplicas(ctx context.Context, opts *Options) (*bed, error) {
+	b, err := newBed(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.startReplicas(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *bed) startReplicas(ctx context.Context) (err error) {
+	if !b.hasParley() {
+		return nil
+	}
+	server, err := b.database(ctx)
+	if server == nil {
+		return err
+	}
+	if b.agent, err = b.start(ctx, nil, "agent"); err != nil {
+		return err
+	}
+	if b.mesh, err = b.startParley(ctx, meshSettings{store: server.url()}); err != nil {
+		return err
+	}
+	second, err := b.startParley(ctx, meshSettings{store: server.url(), masterKey: b.mesh.masterKey()})
+	if err != nil {
+		return err
+	}
+	if err := b.mesh.register(ctx, b.agent.Bases[0]); err != nil {
+		return err
+	}
+	one := b.mesh.target()
+	one.Path, one.Database = ParleyPostgres, server.pid()
+	both := one
+	both.Path = TwoReplicas
+	second.agents = b.mesh.agents
+	both.Message = append(slices.Clone(one.Message), second.target().Message...)
+	both.PIDs = append(slices.Clone(one.PIDs), second.target().PIDs...)
+	b.targets = []Target{one, both}
+	return b.awaitAnswers(ctx, both)
+}
+
+// awaitAnswers waits until every process of the target knows what was
+// registered with one of them.
+func (b *bed) awaitAnswers(ctx context.Context, t Target) error {
+	ctx, cancel := context.WithTimeout(ctx, replicaTime)
+	defer cancel()
+	load := loadInChild(b.opts.Program)
+	for {
+		_, err := load(ctx, Spec{URLs: t.Message, Header: t.Header, Conns: len(t.Message), Duration: replicaTry})
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("replicas: not all of them answer: %w", err)
+		}
+	}
+}
+
+// How long a replica may take to learn of a registration, and one try.
+const (
+	replicaTime = 20 * time.Second
+	replicaTry  = 100 * time.Millisecond
+)
+
 // openGRPC starts a gRPC agent and the paths to it.
 func openGRPC(ctx context.Context, opts *Options) (*bed, error) {
 	b, err := newBed(opts)
@@ -143,7 +261,7 @@ func (b *bed) start(ctx context.Context, spec *Spec, args ...string) (*child, er
 }
 
 // foreign returns the CPU time that others than the benchmark have used.
-func (b *bed) foreign() (time.Duration, error) { return foreignCPU(b.pids) }
+func (b *bed) foreign() (time.Duration, error) { return foreignCPU(b.pids, b.servers) }
 
 // close stops what was started, the last first.
 func (b *bed) close() error {

@@ -61,10 +61,14 @@ func playRole(ctx context.Context, args []string) error {
 		return Serve(untilInputEnds(ctx), os.Stdout, handlers...)
 	case verb == "load":
 		return ServeLoad(ctx, os.Stdin, os.Stdout)
+	case verb == "grpc-agent":
+		return ServeGRPCAgent(untilInputEnds(ctx), os.Stdout)
+	case args[0] == "grpc-proxy":
+		return ServeGRPCProxy(untilInputEnds(ctx), os.Stdout, args[1])
 	case verb == "hold":
 		return HoldStreams(ctx, os.Stdin, os.Stdout)
 	case args[0] == "serve":
-		return fakeServe(ctx, option("--data"), option("--ready-file"))
+		return fakeServe(ctx, fakeStore(option("--data"), option("--config")), option("--ready-file"))
 	case os.Getenv("PARLEY_SERVER") != "":
 		return errors.New("this would go to another mesh")
 	case verb == "owner create", verb == "principal create":
@@ -94,6 +98,21 @@ func untilInputEnds(ctx context.Context) context.Context {
 		io.Copy(io.Discard, os.Stdin)
 	}()
 	return ctx
+}
+
+// fakeStore is the directory in which a stand-in finds its agents: its own, or
+// for a replica that of the mesh whose key it has.
+func fakeStore(data, config string) string {
+	text, err := os.ReadFile(config)
+	if err != nil {
+		return data
+	}
+	_, key, found := strings.Cut(string(text), `master_key: "file:`)
+	if !found {
+		return data
+	}
+	file, _, _ := strings.Cut(key, `"`)
+	return filepath.Dir(file)
 }
 
 // fakeServe forwards /agents/NAME/ to the address that `agent add` left in the
@@ -162,6 +181,9 @@ func options(t *testing.T) Options {
 	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 100 * ms, Streams: 20, Settle: 30 * ms}
 }
 
+// withoutParley are the rows that compare anything when Parley is missing.
+var withoutParley = []string{"unary-1", unary64, "task-64", "sse", halfLoad, "grpc-1", "grpc-64", "grpc-stream", idleSSE}
+
 // A whole run without a parley binary measures the other two paths and says
 // so.
 func TestRunWithoutParley(t *testing.T) {
@@ -171,7 +193,7 @@ func TestRunWithoutParley(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(report.LeftOut, []string{noBinary}) || len(report.Rows) != len(Rows()) || len(report.Commits) != 1 {
+	if !slices.Equal(report.LeftOut, []string{noBinary}) || len(report.Rows) != len(withoutParley) || len(report.Commits) != 1 {
 		t.Fatalf("report is %+v", report)
 	}
 	for _, row := range report.Rows {
@@ -180,6 +202,41 @@ func TestRunWithoutParley(t *testing.T) {
 				t.Errorf("%s: %+v", row.ID, pair)
 			}
 		}
+	}
+	if left, err := os.ReadDir(opts.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// On PostgreSQL the same rows have one path more, and the server's own CPU
+// time; two replicas share the load of one.
+func TestRunOnPostgres(t *testing.T) {
+	if _, err := postgresPrograms(); err != nil {
+		t.Skip(err)
+	}
+	opts := options(t)
+	opts.Binary, opts.Rows = opts.Program, []string{"pg-task-64", "replicas-64"}
+	// Where this is root, another user has to pass to the server's directory.
+	for dir := opts.Dir; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := Run(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := func(id string) (all []Path) {
+		for _, m := range report.row(id).Pairs[0] {
+			all = append(all, m.Path)
+		}
+		return all
+	}
+	if got, want := paths("pg-task-64"), []Path{Direct, ReverseProxy, Parley, ParleyPostgres}; !slices.Equal(got, want) {
+		t.Errorf("paths beside PostgreSQL: %q, want %q", got, want)
+	}
+	if got, want := paths("replicas-64"), []Path{ParleyPostgres, TwoReplicas}; !slices.Equal(got, want) {
+		t.Errorf("paths of replicas: %q, want %q", got, want)
 	}
 	if left, err := os.ReadDir(opts.Dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

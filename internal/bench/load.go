@@ -46,6 +46,9 @@ type Spec struct {
 	Duration time.Duration `json:"duration"`
 	// Watch are the processes whose CPU time is read.
 	Watch []int `json:"watch,omitempty"`
+	// Database is a server whose CPU time is read with that of its children, 0
+	// for none.
+	Database int `json:"database,omitempty"`
 }
 
 // Result is what one measurement found.
@@ -58,6 +61,8 @@ type Result struct {
 	// CPU is user and system time of the watched processes for each request, 0
 	// when none was watched.
 	CPU time.Duration `json:"cpu_per_request_ns"`
+	// DatabaseCPU is that of the database server.
+	DatabaseCPU time.Duration `json:"database_cpu_per_request_ns,omitempty"`
 	// LagP50 and LagP99 say how late a paced request left, whatever the reason;
 	// they are contained in the latencies.
 	LagP50 time.Duration `json:"lag_p50_ns,omitempty"`
@@ -104,7 +109,7 @@ func Load(ctx context.Context, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	cpu := func() (time.Duration, error) { return cpuOf(spec.Watch) }
+	cpu := func() (usage, error) { return usageOf(spec) }
 	if spec.Rate > 0 {
 		return paced(ctx, spec, exchanges, cpu, sleepUntil)
 	}
@@ -134,17 +139,27 @@ func httpExchanges(ctx context.Context, spec Spec) (exchanges []exchange, closeA
 	return exchanges, closeAll, nil
 }
 
-// cpuOf adds up the CPU times of processes.
-func cpuOf(pids []int) (time.Duration, error) {
-	var sum time.Duration
-	for _, pid := range pids {
+// usage is the CPU time used by processes so far, or between two readings.
+type usage struct {
+	watched, database time.Duration
+}
+
+// usageOf reads the CPU times that spec asks for.
+func usageOf(spec Spec) (usage, error) {
+	var u usage
+	for _, pid := range spec.Watch {
 		used, err := processCPU(pid)
 		if err != nil {
-			return 0, err
+			return usage{}, err
 		}
-		sum += used
+		u.watched += used
 	}
-	return sum, nil
+	if spec.Database == 0 {
+		return u, nil
+	}
+	var err error
+	u.database, err = serverCPU(spec.Database)
+	return u, err
 }
 
 // conn is one keep-alive connection with its prepared request.

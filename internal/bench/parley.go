@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -56,8 +57,10 @@ type readyFile struct {
 
 // meshSettings are what a measurement needs besides Parley's defaults.
 type meshSettings struct {
-	streams int  // open at once by one caller; 0: the default
-	grpc    bool // serve gRPC too
+	streams   int    // open at once by one caller; 0: the default
+	grpc      bool   // serve gRPC too
+	store     string // address of a database; empty: SQLite
+	masterKey string // file with the key of a mesh that is there already
 }
 
 // startParley runs Parley on a fresh data directory with its default of strict
@@ -92,6 +95,7 @@ func (p *parleyMesh) start(ctx context.Context, settings meshSettings) error {
 	p.cmd = command(ctx, p.binary, "serve", "--config", config, "--data", p.data, "--listen", "127.0.0.1:0",
 		"--ops-listen", "127.0.0.1:0", "--ready-file", ready)
 	p.cmd.Stderr, p.cmd.Env = log, environment()
+	diesWithUs(p.cmd, syscall.SIGTERM)
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start parley: %w", err)
 	}
@@ -110,6 +114,12 @@ func (s meshSettings) config() []byte {
 	}
 	if s.grpc {
 		text = append(text, "grpc_listen: 127.0.0.1:0\n"...)
+	}
+	if s.store != "" {
+		text = fmt.Appendf(text, "store: %q\n", s.store)
+	}
+	if s.masterKey != "" {
+		text = fmt.Appendf(text, "master_key: %q\n", "file:"+s.masterKey)
 	}
 	return text
 }
@@ -136,7 +146,7 @@ func (p *parleyMesh) await(ctx context.Context, file string) error {
 		select {
 		case err := <-p.ended:
 			p.ended <- err
-			return fmt.Errorf("start parley: it ended (%v); its log ends: %s", err, p.logTail())
+			return fmt.Errorf("start parley: it ended (%v); its log ends: %s", err, logEnd(p.log))
 		case <-ctx.Done():
 			return fmt.Errorf("start parley: no ready file: %w", ctx.Err())
 		case <-time.After(readyPoll):
@@ -213,6 +223,9 @@ func (p *parleyMesh) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
+// masterKey is the file that a further replica needs.
+func (p *parleyMesh) masterKey() string { return filepath.Join(p.data, "master.key") }
+
 // target says how the load generator reaches the agents through the mesh: the
 // first as the one that replies with messages, the second with tasks.
 func (p *parleyMesh) target() Target {
@@ -264,7 +277,7 @@ func (p *parleyMesh) stop() error {
 	select {
 	case err := <-p.ended:
 		if err != nil {
-			return fmt.Errorf("stop parley: %w; its log ends: %s", err, p.logTail())
+			return fmt.Errorf("stop parley: %w; its log ends: %s", err, logEnd(p.log))
 		}
 		return nil
 	case <-time.After(stopTime):
@@ -272,12 +285,12 @@ func (p *parleyMesh) stop() error {
 	}
 }
 
-// logTailBytes is how much of Parley's log an error quotes.
+// logTailBytes is how much of a log an error quotes.
 const logTailBytes = 2000
 
-// logTail returns the end of Parley's log.
-func (p *parleyMesh) logTail() []byte {
-	text, err := os.ReadFile(p.log)
+// logEnd returns the end of a log.
+func logEnd(file string) []byte {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return []byte(err.Error())
 	}

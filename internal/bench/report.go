@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -52,6 +53,13 @@ type part struct {
 	rows []*Row
 }
 
+// withDatabase tells whether some path has a database server.
+func (p part) withDatabase() bool {
+	return slices.ContainsFunc(p.rows, func(w *Row) bool {
+		return slices.ContainsFunc(allPaths, func(path Path) bool { return spreadOf(w.of(path, dbCPUEach)).Max > 0 })
+	})
+}
+
 // parts returns the groups with such rows in the order of measuring.
 func (r *Report) parts() []part {
 	var parts []part
@@ -99,19 +107,29 @@ func (r *Report) writeRatios(b *strings.Builder) {
 func (r *Report) writeAbsolutes(b *strings.Builder) {
 	b.WriteString("## Absolute figures\n\nMedians of the same measurements. CPU is that of the process in the middle.\n\n")
 	for _, part := range r.parts() {
-		fmt.Fprintf(b, "### %s: absolute\n\n| load | path | requests/s | p50 | p99 | CPU/request |\n|---|---|---|---|---|---|\n", part.title)
+		fmt.Fprintf(b, "### %s: absolute\n\n| load | path | requests/s | p50 | p99 | CPU/request |", part.title)
+		withDatabase := part.withDatabase()
+		if withDatabase {
+			b.WriteString(" of the database |")
+		}
+		b.WriteString("\n|---|---|---|---|---|---|")
+		if withDatabase {
+			b.WriteString("---|")
+		}
+		b.WriteString("\n")
 		for _, row := range part.rows {
 			for _, path := range allPaths {
 				rates := row.of(path, perSecond)
 				if len(rates) == 0 {
 					continue
 				}
-				cpu := "–"
-				if each := spreadOf(row.of(path, cpuEach)).Median; each > 0 {
-					cpu = showTime(each)
-				}
-				fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s |\n", row.label(), path, spreadOf(rates).Median,
+				cpu := showUsage(row.of(path, cpuEach))
+				fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s |", row.label(), path, spreadOf(rates).Median,
 					showTime(spreadOf(row.of(path, p50)).Median), showTime(spreadOf(row.of(path, p99)).Median), cpu)
+				if withDatabase {
+					fmt.Fprintf(b, " %s |", showUsage(row.of(path, dbCPUEach)))
+				}
+				b.WriteString("\n")
 			}
 		}
 		b.WriteString("\n")
@@ -176,6 +194,14 @@ func showRatio(s Spread) string {
 		return "–"
 	}
 	return fmt.Sprintf("%.2f (%.2f – %.2f)", s.Median, s.Min, s.Max)
+}
+
+// showUsage prints the median of CPU times where there are any.
+func showUsage(times []float64) string {
+	if each := spreadOf(times).Median; each > 0 {
+		return showTime(each)
+	}
+	return "–"
 }
 
 // showShares prints a spread of shares in per cent.

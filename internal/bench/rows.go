@@ -18,9 +18,12 @@ const (
 	GRPCProxy    Path = "gRPC proxy"
 	Parley       Path = "Parley"
 	Third        Path = "third"
+
+	ParleyPostgres Path = "Parley, PostgreSQL"
+	TwoReplicas    Path = "Parley, PostgreSQL, two replicas"
 )
 
-var allPaths = []Path{Direct, ReverseProxy, GRPCProxy, Parley, Third}
+var allPaths = []Path{Direct, ReverseProxy, GRPCProxy, Parley, ParleyPostgres, TwoReplicas, Third}
 
 // Target is one path as the load generator sees it.
 type Target struct {
@@ -35,6 +38,8 @@ type Target struct {
 	Tenant string
 	// PIDs are the processes in the middle, none on the direct path.
 	PIDs []int
+	// Database is the database server behind them, 0 when they have none.
+	Database int
 }
 
 // kindOfLoad is what distinguishes one row from another.
@@ -76,6 +81,16 @@ var groups = []group{
 		{id: "task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
 		{id: "sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
 		{id: halfLoad, title: "SendMessage, message reply, half load", conns: 64, halves: unary64},
+	}},
+	{id: "postgres", title: "JSON-RPC, PostgreSQL beside SQLite", yardstick: ReverseProxy, open: openPostgres, kinds: []kindOfLoad{
+		{id: "pg-unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
+		{id: "pg-unary-64", title: "SendMessage, message reply, 64 connections", conns: 64},
+		{id: "pg-task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
+		{id: "pg-sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
+		{id: "pg-half-load", title: "SendMessage, message reply, half load", conns: 64, halves: "pg-unary-64"},
+	}},
+	{id: "replicas", title: "JSON-RPC, two replicas against one", yardstick: ParleyPostgres, open: openReplicas, kinds: []kindOfLoad{
+		{id: "replicas-64", title: "SendMessage, message reply, 64 connections", conns: 64},
 	}},
 	{id: "grpc", title: "gRPC", yardstick: GRPCProxy, open: openGRPC, kinds: []kindOfLoad{
 		{id: "grpc-1", title: "SendMessage, message reply, 1 connection", grpc: true, conns: 1},
@@ -145,7 +160,7 @@ func (k kindOfLoad) addresses(t Target) []string {
 
 // spec says how to make this kind of load on the target.
 func (k kindOfLoad) spec(t Target, opts Options) Spec {
-	return Spec{URLs: k.addresses(t), Header: t.Header, GRPC: k.grpc, Tenant: t.Tenant, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs}
+	return Spec{URLs: k.addresses(t), Header: t.Header, GRPC: k.grpc, Tenant: t.Tenant, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs, Database: t.Database}
 }
 
 // Report is everything a run found.
@@ -218,6 +233,7 @@ func perSecond(r Result) float64 { return r.PerSecond }
 func p50(r Result) float64       { return float64(r.P50) }
 func p99(r Result) float64       { return float64(r.P99) }
 func cpuEach(r Result) float64   { return float64(r.CPU) }
+func dbCPUEach(r Result) float64 { return float64(r.DatabaseCPU) }
 func rssEach(r Result) float64   { return r.RSS }
 func pssEach(r Result) float64   { return r.PSS }
 func anonEach(r Result) float64  { return r.Anonymous }

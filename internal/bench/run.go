@@ -107,6 +107,9 @@ func (r *Report) add(ctx context.Context, opts *Options, g group) (err error) {
 			r.LeftOut = append(r.LeftOut, why)
 		}
 	}
+	if len(bed.targets) == 0 {
+		return nil
+	}
 	return (&runner{bed: bed, Options: *opts, report: r}).run(ctx, g.id, kinds)
 }
 
