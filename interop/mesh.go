@@ -42,7 +42,7 @@ func StartMesh(ctx context.Context, binary, dir string) (*Mesh, error) {
 	ready := filepath.Join(dir, "ready.json")
 	m := &Mesh{Config: filepath.Join(dir, "parley.yaml"), Data: filepath.Join(dir, "data"), binary: binary}
 	err := os.WriteFile(m.Config, fmt.Appendf(nil,
-		"data: %q\nlisten: 127.0.0.1:0\nops_listen: 127.0.0.1:0\n", m.Data), 0o600)
+		"data: %q\nlisten: 127.0.0.1:0\ngrpc_listen: 127.0.0.1:0\nops_listen: 127.0.0.1:0\n", m.Data), 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start parley: %w", err)
 	}

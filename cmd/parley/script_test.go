@@ -43,7 +43,7 @@ func startMesh(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ready, log := ts.MkAbs("ready.json"), new(bytes.Buffer)
 	binary := lookPath(ts, "parley")
-	cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
 	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "PARLEY_DATA=" + ts.Getenv("PARLEY_DATA"), "TMPDIR=" + ts.Getenv("TMPDIR")}
 	ts.Check(cmd.Start())

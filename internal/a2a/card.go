@@ -283,11 +283,11 @@ func (j *cardJudge) interfaces(card *AgentCard) {
 	usable := 0
 	for i, in := range card.SupportedInterfaces {
 		path := fmt.Sprintf("supportedInterfaces[%d]", i)
-		if in.ProtocolBinding != JSONRPC && in.ProtocolBinding != HTTPJSON {
+		if !slices.Contains(spoken, in.ProtocolBinding) {
 			j.warn(path+".protocolBinding", fmt.Sprintf("%q is not spoken here, so this interface is not used", clip(string(in.ProtocolBinding))), "")
 			continue
 		}
-		if problem, fix := checkURL(in.URL); problem != "" {
+		if problem, fix := checkInterfaceURL(in); problem != "" {
 			j.fault(path+".url", problem, fix)
 			continue
 		}
@@ -298,8 +298,21 @@ func (j *cardJudge) interfaces(card *AgentCard) {
 		usable++
 	}
 	if usable == 0 {
-		j.fault("supportedInterfaces", "no interface can be used", fmt.Sprintf("offer %s or %s at version %s", JSONRPC, HTTPJSON, V10))
+		j.fault("supportedInterfaces", "no interface can be used", fmt.Sprintf("offer %s, %s or %s at version %s", JSONRPC, HTTPJSON, GRPC, V10))
 	}
+}
+
+// spoken are the bindings that calls can be made in.
+var spoken = []Binding{JSONRPC, HTTPJSON, GRPC}
+
+func checkInterfaceURL(in AgentInterface) (problem, fix string) {
+	if in.ProtocolBinding != GRPC {
+		return checkURL(in.URL)
+	}
+	if _, err := ParseGRPCAddress(in.URL); err != nil {
+		return err.Error(), ""
+	}
+	return "", ""
 }
 
 // checkURL accepts absolute http and https addresses.
@@ -421,8 +434,8 @@ func (j *cardJudge) links(card *AgentCard) {
 }
 
 // SelectInterface takes the first interface, in the card's order, whose binding
-// is among those given and whose version is v. With no bindings given any that
-// Client speaks will do.
+// is among those given and whose version is v. With no bindings given, one of the
+// two over plain HTTP will do.
 func (c *AgentCard) SelectInterface(v Version, bindings ...Binding) (Endpoint, bool) {
 	if len(bindings) == 0 {
 		bindings = []Binding{JSONRPC, HTTPJSON}

@@ -20,10 +20,16 @@ import (
 
 // Endpoint is one interface of an agent.
 type Endpoint struct {
-	URL     string
+	URL     string // gRPC: see ParseGRPCAddress
 	Binding Binding
 	Version Version // only V10 is spoken
 	Tenant  string  // routing key of the card's interface, sent with every request
+}
+
+// Exchanger sends requests in a binding that this package leaves to others.
+type Exchanger interface {
+	// Do keeps what Client.Do promises.
+	Do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error)
 }
 
 // Client sends requests to agents. The zero value is not usable: Transport is
@@ -33,6 +39,7 @@ type Client struct {
 	Transport http.RoundTripper
 	Limits    jsonwire.Limits // of a unary answer
 	MaxFrame  int             // bytes of one event of a stream; 0 means DefaultMaxFrame
+	GRPC      Exchanger       // for endpoints of that binding; nil: they are not spoken
 }
 
 // Stage is how far a request to a peer came before it failed.
@@ -92,6 +99,10 @@ func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.He
 		return c.doRPC(ctx, ep, q, header)
 	case HTTPJSON:
 		return c.doREST(ctx, ep, q, header)
+	case GRPC:
+		if c.GRPC != nil {
+			return c.GRPC.Do(ctx, ep, q, header)
+		}
 	}
 	return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("binding %q is not spoken here", ep.Binding)}
 }
@@ -318,6 +329,10 @@ func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	}
 	if mediaType := resp.Header["Content-Type"]; x.same && len(mediaType) == 1 && x.binding == HTTPJSON && isJSON(mediaType[0], mediaA2A, mediaJSON) {
 		rep.addHeader("Content-Type", mediaType[0]) // goes with Raw
+	}
+	if encoded(resp.Header) != nil {
+		resp.Body.Close()
+		return nil, x.bodyError(resp.StatusCode, fmt.Errorf("%w: it is compressed (%s) although that was declined", ErrNotA2A, clip(resp.Header.Get("Content-Encoding"))))
 	}
 	if x.q.Method.Streaming() && resp.StatusCode == http.StatusOK && isJSON(resp.Header.Get("Content-Type"), mediaSSE) {
 		rep.Stream = newClientStream(x, resp.Body)

@@ -38,6 +38,7 @@ const (
 	ReasonMethodNotAllowed Reason = "METHOD_NOT_ALLOWED" // the HTTP verb, not the operation
 	ReasonInvalidParams    Reason = "INVALID_PARAMS"
 	ReasonTooLarge         Reason = "REQUEST_TOO_LARGE"
+	ReasonEncoding         Reason = "CONTENT_ENCODING_NOT_SUPPORTED"
 	ReasonInternal         Reason = "INTERNAL_ERROR"
 	ReasonUnauthenticated  Reason = "UNAUTHENTICATED"
 	ReasonForbidden        Reason = "PERMISSION_DENIED"
@@ -56,7 +57,8 @@ type category struct {
 
 // The A2A rows are those of v1.0.1. JSON-RPC codes of the rest: the standard ones,
 // and -31nnn for an HTTP status nnn that JSON-RPC has no code for, as the official
-// SDKs do for 401 and 403.
+// SDKs do for 401 and 403. Too many requests are UNAVAILABLE, where the protocol
+// files them (section 3.3.2).
 var categories = []category{
 	{ReasonTaskNotFound, -32001, 404, "NOT_FOUND"},
 	{ReasonTaskNotCancelable, -32002, 400, "FAILED_PRECONDITION"},
@@ -74,10 +76,11 @@ var categories = []category{
 	{ReasonMethodNotAllowed, jsonwire.CodeInvalidRequest, 405, "UNIMPLEMENTED"},
 	{ReasonInvalidParams, jsonwire.CodeInvalidParams, 400, "INVALID_ARGUMENT"},
 	{ReasonTooLarge, jsonwire.CodeInvalidRequest, 413, "INVALID_ARGUMENT"},
+	{ReasonEncoding, jsonwire.CodeInvalidRequest, 415, "INVALID_ARGUMENT"},
 	{ReasonInternal, jsonwire.CodeInternal, 500, "INTERNAL"},
 	{ReasonUnauthenticated, -31401, 401, "UNAUTHENTICATED"},
 	{ReasonForbidden, -31403, 403, "PERMISSION_DENIED"},
-	{ReasonRateLimited, -31429, 429, "RESOURCE_EXHAUSTED"},
+	{ReasonRateLimited, -31429, 429, "UNAVAILABLE"},
 	{ReasonUnavailable, -31503, 503, "UNAVAILABLE"},
 	{ReasonTimeout, -31504, 504, "DEADLINE_EXCEEDED"},
 }

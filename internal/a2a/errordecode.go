@@ -54,6 +54,47 @@ func DecodeREST(status int, header http.Header, body []byte) *Error {
 	return e
 }
 
+// DecodeStatus reads a google.rpc.Status that a peer sent in gRPC: the name of its
+// code, its message, and its typed details in their JSON form. It never fails.
+// The reason is found in ErrorInfo, else from the code; codes moved between
+// v1.0.0 and v1.0.1, so that a reason always wins.
+func DecodeStatus(code, message string, details []jsontext.Value) *Error {
+	e := &Error{Status: code, Message: message}
+	e.readDetail(details)
+	c, ok := categoryOf(e.Reason)
+	if !ok {
+		c, ok = categoryByStatus(code)
+	}
+	e.fill(c, ok)
+	return e
+}
+
+// categoryByStatus reads a bare gRPC code, as categoryByHTTP does a status.
+func categoryByStatus(code string) (category, bool) {
+	reason := ReasonInternal
+	switch code {
+	case "NOT_FOUND":
+		reason = ReasonTaskNotFound
+	case "UNIMPLEMENTED":
+		reason = ReasonMethodNotFound
+	case "FAILED_PRECONDITION":
+		reason = ReasonUnsupportedOperation
+	case "INVALID_ARGUMENT", "OUT_OF_RANGE", "ALREADY_EXISTS":
+		reason = ReasonInvalidParams
+	case "UNAUTHENTICATED":
+		reason = ReasonUnauthenticated
+	case "PERMISSION_DENIED":
+		reason = ReasonForbidden
+	case "RESOURCE_EXHAUSTED":
+		reason = ReasonRateLimited
+	case "UNAVAILABLE":
+		reason = ReasonUnavailable
+	case "DEADLINE_EXCEEDED":
+		reason = ReasonTimeout
+	}
+	return categoryOf(reason)
+}
+
 // fill completes the codes that the peer's binding does not carry. The codes that
 // came stay: an older peer's status must not change its meaning, nor its number.
 func (e *Error) fill(c category, known bool) {
@@ -187,10 +228,13 @@ func (e *Error) readProblem(body []byte) bool {
 // what their domain says. Data that is no list of objects is dropped:
 // v1.0 knows none.
 func (e *Error) readDetails(list jsontext.Value) {
-	if len(list) == 0 || list[0] != '[' {
-		return
+	if len(list) > 0 && list[0] == '[' {
+		e.readDetail(jsonwire.Elements(list))
 	}
-	for _, raw := range jsonwire.Elements(list) {
+}
+
+func (e *Error) readDetail(details []jsontext.Value) {
+	for _, raw := range details {
 		var d struct {
 			Type       string            `json:"@type" wire:"required"`
 			Reason     string            `json:"reason,omitzero"`

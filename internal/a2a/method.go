@@ -6,6 +6,7 @@ type Binding string
 const (
 	JSONRPC  Binding = "JSONRPC"
 	HTTPJSON Binding = "HTTP+JSON"
+	GRPC     Binding = "GRPC" // its messages are read and written by package a2agrpc
 )
 
 // Version is a protocol version, major and minor only.

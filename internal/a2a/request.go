@@ -85,7 +85,8 @@ type Request struct {
 	contentType  string
 	contentSize  int64
 	opt          ServerOptions
-	early        *Error // JSON-RPC: refused by the headers, told once the id is known
+	editRaw      RawEditor // gRPC
+	early        *Error    // JSON-RPC: refused by the headers, told once the id is known
 }
 
 // Open reads what the request line and the headers tell, without the body. path is
@@ -100,6 +101,9 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 	q.Facts.HistoryLength = -1
 	version, versionErr := askedVersion(r)
 	q.Version = version
+	if err := encoded(r.Header); err != nil {
+		versionErr = err
+	}
 	if path == "" || path == "/" {
 		q.Binding = JSONRPC
 		if r.Method != http.MethodPost {
@@ -122,6 +126,17 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 	return q, nil
 }
 
+// encoded refuses a body that is compressed: what a small one unpacks to has no
+// bound that the caller pays for, and no client of A2A sends one unasked.
+func encoded(h http.Header) *Error {
+	for _, line := range h["Content-Encoding"] {
+		if line = strings.TrimSpace(line); line != "" && !strings.EqualFold(line, "identity") {
+			return NewError(ReasonEncoding, "Content-Encoding %q is not supported; send the body as it is", clip(line))
+		}
+	}
+	return nil
+}
+
 func methodNotAllowed(verb, allowed string) *Error {
 	e := NewError(ReasonMethodNotAllowed, "HTTP %s is not allowed here; use %s", clip(verb), allowed)
 	e.Allow = allowed
@@ -130,7 +145,8 @@ func methodNotAllowed(verb, allowed string) *Error {
 
 // askedVersion reads the header, then the query. Only major and minor count.
 func askedVersion(r *http.Request) (Version, *Error) {
-	text := strings.TrimSpace(r.Header.Get(keyVersion))
+	// Several lines are no version: others may read another one of them.
+	text := strings.TrimSpace(strings.Join(r.Header[keyVersion], ", "))
 	if text == string(V10) {
 		return V10, nil
 	}
@@ -194,6 +210,9 @@ func splitExtensions(lines []string) []string {
 func (q *Request) ReadBody(body io.Reader) *Error {
 	if q.Binding == HTTPJSON {
 		return q.readREST(body)
+	}
+	if q.early != nil && q.early.Reason == ReasonEncoding {
+		return q.early // there is no id that could be read
 	}
 	raw, err := q.readAll(body)
 	if err != nil {
@@ -351,6 +370,9 @@ func (q *Request) Set(path string, value jsontext.Value) error {
 	if err != nil {
 		return err
 	}
+	if q.Binding == GRPC {
+		return q.editMessage(s, path, value)
+	}
 	q.splice(s, func(raw []byte) ([]byte, error) { return jsonwire.Set(raw, path, value) })
 	return nil
 }
@@ -361,6 +383,9 @@ func (q *Request) Delete(path string) error {
 	s, ok, err := jsonwire.PlanDelete(q.Params, path)
 	if err != nil || !ok {
 		return err
+	}
+	if q.Binding == GRPC {
+		return q.editMessage(s, path, nil)
 	}
 	q.splice(s, func(raw []byte) ([]byte, error) { return jsonwire.Delete(raw, path) })
 	return nil

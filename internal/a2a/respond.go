@@ -170,7 +170,7 @@ func encodeReply(q *Request, rep *Reply) (body []byte, status int) {
 
 // statusOf is the HTTP status of an answer. JSON-RPC answers 200 with an error in
 // the body, but for what HTTP itself must know: who is asked to authenticate, to
-// use another verb, to send less, or to come later. The official Go and Python
+// use another verb, to send less or uncompressed, or to come later. The official Go and Python
 // clients lose the typed error behind any other status, so the rest keep 200.
 func statusOf(b Binding, err *Error) int {
 	if err == nil {
@@ -183,7 +183,7 @@ func statusOf(b Binding, err *Error) int {
 		return err.HTTP
 	}
 	switch err.HTTP {
-	case 401, 403, 405, 413, 429:
+	case 401, 403, 405, 413, 415, 429:
 		return err.HTTP
 	}
 	return http.StatusOK
@@ -195,6 +195,9 @@ func errorHeaders(h http.Header, err *Error) {
 	}
 	if err.Allow != "" {
 		h.Set("Allow", err.Allow)
+	}
+	if err.Reason == ReasonEncoding {
+		h.Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
 	}
 	if err.RetryAfter > 0 {
 		seconds := int64((err.RetryAfter + time.Second - 1) / time.Second)

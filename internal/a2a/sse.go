@@ -11,7 +11,7 @@ import (
 // has data. Comments, ids and retry times are passed over.
 type sseReader struct {
 	r      *bufio.Reader
-	limit  int  // bytes of one event, field names and comments included
+	limit  int  // bytes of one event, field names included
 	skipLF bool // the last line ended in CR
 	first  bool
 	line   []byte
@@ -19,6 +19,11 @@ type sseReader struct {
 
 // DefaultMaxFrame is the largest event accepted from a peer, in bytes.
 const DefaultMaxFrame = 8 << 20
+
+// maxBetween bounds what a peer may send between two events, in bytes. A comment
+// a second takes three days to fill it; without it, a peer could keep us reading
+// for nothing for as long as a call may last.
+const maxBetween = 4 << 20
 
 var errFrameTooLarge = errors.New("a2a: stream event over the limit")
 
@@ -36,6 +41,7 @@ func newSSEReader(r io.Reader, limit int) *sseReader {
 // discarded, as the format demands.
 func (s *sseReader) next() (event string, data []byte, err error) {
 	size, has := 0, false
+	between := 0 // bytes of comments and of events without data
 	for {
 		line, err := s.readLine(s.limit - size)
 		if err != nil {
@@ -46,7 +52,11 @@ func (s *sseReader) next() (event string, data []byte, err error) {
 			if has {
 				return event, data, nil
 			}
+			between += size
 			event, size = "", 0
+			if between > maxBetween {
+				return "", nil, errFrameTooLarge
+			}
 			continue
 		}
 		name, value, _ := bytes.Cut(line, []byte{':'})
@@ -60,7 +70,12 @@ func (s *sseReader) next() (event string, data []byte, err error) {
 		case "event":
 			event = string(value)
 		case "":
-			size -= len(line) + 1 // a comment; a long silence may bring many
+			// A comment is no part of its event: a long silence brings many.
+			size -= len(line) + 1
+			between += len(line) + 1
+			if between > maxBetween {
+				return "", nil, errFrameTooLarge
+			}
 		}
 	}
 }

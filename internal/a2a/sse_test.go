@@ -68,6 +68,12 @@ func TestSSELimits(t *testing.T) {
 	if got, err := readEvents(strings.NewReader(silence), 100); err != io.EOF || len(got) != 1 {
 		t.Errorf("many comments: %v, %v", got, err)
 	}
+	for _, nothing := range []string{": nothing\n", "\n", "event: x\n\n", "id: 1\r"} {
+		endless := io.MultiReader(strings.NewReader(strings.Repeat(nothing, 2*maxBetween/len(nothing))), strings.NewReader("data: x\n\n"))
+		if got, err := readEvents(endless, 100); !errors.Is(err, errFrameTooLarge) || len(got) > 0 {
+			t.Errorf("%q without end: %v, %v", nothing, got, err)
+		}
+	}
 }
 
 // What is written as one event is read as one event.

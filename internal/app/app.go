@@ -18,11 +18,14 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/event"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
@@ -210,6 +213,11 @@ func (a *App) openIdentity(ctx context.Context) error {
 	a.identity = identity.NewDirectory(a.store, registry.Homes{Store: a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
 		Log: a.log, Now: a.opts.Now, Sink: a.store,
+		Frozen: func(all []parley.PrincipalName) {
+			if a.gateway != nil { // it is made after the directory
+				a.gateway.Freeze(all)
+			}
+		},
 	})
 	if err := a.identity.Bootstrap(ctx); err != nil {
 		return err
@@ -224,7 +232,7 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 	path := filepath.Join(a.cfg.Data, control.AdminKeyFile)
 	kept, err := control.ReadAdminKey(path)
 	if err == nil {
-		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); err == nil && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
+		if _, err = a.identity.Identify(ctx, identity.Credential{XAPIKey: kept.Key}); (err == nil || parley.KindOf(err) == parley.Frozen) && kept.Origin == a.ready.Control && kept.Mesh == a.store.MeshID() {
 			return nil
 		}
 	}
@@ -244,18 +252,28 @@ func (a *App) openRegistry(context.Context) error {
 	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
 	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent, HeaderBytes: int64(a.cfg.Limits.Header)})
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
+	pools := a2agrpc.NewPools(a2agrpc.PoolOptions{
+		DialTLS: guard.AgentDialer("https"), DialPlain: guard.AgentDialer("http"),
+		DialTimeout: 2 * a.cfg.Limits.DialTimeout, HeaderBytes: int(a.cfg.Limits.Header), // TCP and TLS
+	})
+	a.down.push("close the gRPC connections to agents", func(context.Context) error { pools.Close(); return nil })
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
 			transports.Forget(string(name))
+			pools.Forget(string(name))
 		},
 		Inspector: probe.New(guard, probe.Options{
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
 		}),
 	})
 	a.listeners.transport = func(name parley.AgentName) http.RoundTripper { return transports.For(string(name)) }
+	answers := jsonwire.Limits{MaxBytes: int64(a.cfg.Limits.ResponseBody), MaxDepth: a.cfg.Limits.JSONDepth}
+	a.listeners.exchanger = func(name parley.AgentName) a2a.Exchanger {
+		return &a2agrpc.Client{Pool: pools.For(string(name)), Limits: answers, MaxFrame: int(a.cfg.Limits.StreamEvent)}
+	}
 	return nil
 }
 
@@ -291,6 +309,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"watch tasks":             a.gateway.Run,
 		"refresh agents":          a.registry.Run,
 		"summarise auth failures": a.identity.Run,
+		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
 	} {
 		group.Go(func() error {
@@ -305,7 +324,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 // announce tells that everything answers: in the log, and in the ready file.
 func (a *App) announce() error {
 	r := a.ready
-	a.log.Info("serving", "listen", r.Listen, "control", r.Control, "ops", r.Ops, "socket", r.Socket, "admin_key", r.AdminKey, "environment", a.cfg.Environment, "mesh", r.Mesh)
+	a.log.Info("serving", "listen", r.Listen, "control", r.Control, "grpc", r.GRPC, "ops", r.Ops, "socket", r.Socket, "admin_key", r.AdminKey, "environment", a.cfg.Environment, "mesh", r.Mesh)
 	if a.opts.ReadyFile == "" {
 		return nil
 	}
@@ -321,8 +340,18 @@ func (a *App) Ready() Ready { return a.ready }
 
 // listeners are the mesh's doors.
 type listeners struct {
-	edge, control, ops, socket net.Listener // control and ops may be nil
-	tls                        *tls.Config
-	servers                    []*http.Server
-	transport                  func(parley.AgentName) http.RoundTripper
+	edge, control, grpc, ops, socket net.Listener // control, grpc and ops may be nil
+
+	tls       *tls.Config
+	servers   []server
+	transport func(parley.AgentName) http.RoundTripper
+	exchanger func(parley.AgentName) a2a.Exchanger
+}
+
+// server is what serves a listener.
+type server interface {
+	// Shutdown takes nothing new and waits for what is under way, until ctx ends.
+	Shutdown(ctx context.Context) error
+	// Close ends what is under way.
+	Close() error
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -96,3 +97,56 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// overTLS tells browsers to come over TLS only from now on (RFC 6797). age 0
+// tells nothing.
+func overTLS(h http.Handler, age time.Duration) http.Handler {
+	if age <= 0 {
+		return h
+	}
+	value := []string{"max-age=" + strconv.FormatInt(int64(age/time.Second), 10)}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Strict-Transport-Security"] = value
+		h.ServeHTTP(w, r)
+	})
+}
+
+// readInTime gives HTTP/2 callers limit to take each part of their answer. Over
+// HTTP/1 the connection itself has such a bound; here a caller can read the
+// connection and yet open no window for an answer, which then waits for ever.
+// Handlers may set other deadlines.
+func readInTime(h http.Handler, limit time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 {
+			w = &promptWriter{ResponseWriter: w, conn: http.NewResponseController(w), limit: limit}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// promptWriter sets a write deadline before each write. It holds until a flush
+// is through or, for what the handler leaves to the server, until the stream is
+// closed. A deadline that passes resets the stream, also between two writes: so
+// it must not be left standing on a stream that lives on.
+type promptWriter struct {
+	http.ResponseWriter
+	conn  *http.ResponseController
+	limit time.Duration
+}
+
+// Write implements http.ResponseWriter.
+func (w *promptWriter) Write(p []byte) (int, error) {
+	_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit)) // of a stream that is gone: Write says so
+	return w.ResponseWriter.Write(p)
+}
+
+// FlushError is for http.ResponseController.
+func (w *promptWriter) FlushError() error {
+	_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit))
+	err := w.conn.Flush()
+	_ = w.conn.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *promptWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

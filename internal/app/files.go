@@ -15,6 +15,7 @@ type Ready struct {
 	Mesh     string `json:"mesh"`
 	Listen   string `json:"listen"`
 	Control  string `json:"control"`
+	GRPC     string `json:"grpc,omitempty"` // host:port
 	Ops      string `json:"ops,omitempty"`
 	Public   string `json:"public"`
 	Socket   string `json:"socket"`

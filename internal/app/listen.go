@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
@@ -22,19 +21,15 @@ import (
 // maxSocketPath is the longest path a Unix socket can have on Linux, in bytes.
 const maxSocketPath = 107
 
-// listenTCP opens a TCP listener that holds at most limit connections; limit 0
-// means no bound.
-func listenTCP(ctx context.Context, key, addr string, limit int) (net.Listener, error) {
+// listenTCP opens a TCP listener whose callers are held within bounds.
+func listenTCP(ctx context.Context, key, addr string, b bounds) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, parley.E("app.listen", parley.Unavailable, parley.Subject(addr),
 			fmt.Sprintf("cannot listen on %s (%s): %v; free the address or choose another with --%s", addr, key, reason(err), flagName(key)), err)
 	}
-	if limit > 0 {
-		l = netutil.LimitListener(l, limit)
-	}
-	return l, nil
+	return b.bound(l), nil
 }
 
 // reason is the innermost cause of a network error: what a person looks for.
@@ -52,7 +47,7 @@ func flagName(key string) string {
 	if key == "listen" {
 		return "listen"
 	}
-	return map[string]string{"ops_listen": "ops-listen", "control_listen": "control-listen"}[key]
+	return map[string]string{"ops_listen": "ops-listen", "control_listen": "control-listen", "grpc_listen": "grpc-listen"}[key]
 }
 
 // listenSocket opens DATA/parley.sock for its owner alone. A socket left by a
@@ -100,12 +95,16 @@ func serverTLS(c config.TLS) (*tls.Config, error) {
 
 // newServer makes an HTTP server with the limits every listener shares. There
 // is no write timeout: streams live long, and every frame has its own deadline.
-func newServer(h http.Handler, l config.Limits) *http.Server {
+func newServer(h http.Handler, l config.Limits, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           inTime(h, l.BodyTimeout, leftoverTimes*int64(l.RequestBody)),
+		Handler:           readInTime(inTime(h, l.BodyTimeout, leftoverTimes*int64(l.RequestBody)), l.StreamWriteTimeout),
 		ReadHeaderTimeout: l.HeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		MaxHeaderBytes:    int(l.Header),
+		// What strangers do wrong on a connection is theirs to see, and must not
+		// fill the log.
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: l.StreamsPerConnection, WriteByteTimeout: l.StreamWriteTimeout},
 	}
 }
 

@@ -45,7 +45,7 @@ func serveUntilTold(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.OpsListen = dir, "127.0.0.1:0", ""
+	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen = dir, "127.0.0.1:0", "127.0.0.1:0", ""
 	return app.Serve(ctx, cfg, app.Options{ReadyFile: readyFile(dir), LogTo: os.Stderr})
 }
 
@@ -222,7 +222,7 @@ func checkAfterKill(t *testing.T, dir, key string, agent *parleytest.Agent, told
 func TestSecondInstance(t *testing.T) {
 	m := parleytest.Start(t, parleytest.Options{})
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.OpsListen = m.Config.Data, "127.0.0.1:0", ""
+	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen = m.Config.Data, "127.0.0.1:0", "127.0.0.1:0", ""
 	var said strings.Builder
 	_, err := app.Open(t.Context(), cfg, app.Options{LogTo: &said})
 	if said.Len() > 0 {

@@ -18,7 +18,7 @@ func (a *App) Status(ctx context.Context) (control.Status, error) {
 	s := control.Status{
 		MeshID: a.store.MeshID(), Version: a.opts.Version, Environment: a.cfg.Environment, Started: a.started,
 		Addresses: control.Addresses{
-			Edge: a.ready.Listen, Operations: a.ready.Ops, Public: a.ready.Public, Socket: a.ready.Socket,
+			Edge: a.ready.Listen, GRPC: a.ready.GRPC, Operations: a.ready.Ops, Public: a.ready.Public, Socket: a.ready.Socket,
 		},
 		Store: a.storeStatus(ctx),
 	}

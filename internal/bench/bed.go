@@ -239,7 +239,7 @@ func (b *bed) startGRPC(ctx context.Context) (err error) {
 	if !b.hasParley() {
 		return nil
 	}
-	if b.mesh, err = b.startParley(ctx, meshSettings{grpc: true}); err != nil {
+	if b.mesh, err = b.startParley(ctx, meshSettings{}); err != nil {
 		return err
 	}
 	if err := b.mesh.register(ctx, card); err != nil {

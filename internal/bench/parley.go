@@ -58,7 +58,6 @@ type readyFile struct {
 // meshSettings are what a measurement needs besides Parley's defaults.
 type meshSettings struct {
 	streams   int    // open at once by one caller; 0: the default
-	grpc      bool   // serve gRPC too
 	store     string // address of a database; empty: SQLite
 	masterKey string // file with the key of a mesh that is there already
 }
@@ -93,7 +92,7 @@ func (p *parleyMesh) start(ctx context.Context, settings meshSettings) error {
 	}
 	ready := filepath.Join(p.dir, "ready.json")
 	p.cmd = command(ctx, p.binary, "serve", "--config", config, "--data", p.data, "--listen", "127.0.0.1:0",
-		"--ops-listen", "127.0.0.1:0", "--ready-file", ready)
+		"--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready)
 	p.cmd.Stderr, p.cmd.Env = log, environment()
 	diesWithUs(p.cmd, syscall.SIGTERM)
 	if err := p.cmd.Start(); err != nil {
@@ -111,9 +110,6 @@ func (s meshSettings) config() []byte {
 	var text []byte
 	if s.streams > 0 {
 		text = fmt.Appendf(text, "limits:\n  streams_per_principal: %d\n", s.streams)
-	}
-	if s.grpc {
-		text = append(text, "grpc_listen: 127.0.0.1:0\n"...)
 	}
 	if s.store != "" {
 		text = fmt.Appendf(text, "store: %q\n", s.store)

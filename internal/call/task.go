@@ -40,6 +40,7 @@ func (t *Task) Key() TaskKey { return TaskKey{t.Agent, t.Instance, t.ID} }
 // ties by id.
 type TaskFilter struct {
 	Principal   parley.PrincipalName
+	Owner       parley.OwnerName // of the principal; empty: all owners
 	Agent       parley.AgentName // empty: all agents
 	ContextID   string
 	State       string

@@ -164,7 +164,7 @@ func (m *mesh) answers(ctx context.Context) bool {
 // checkPorts looks whether a mesh could listen where it is to.
 func (d *diagnosis) checkPorts(ctx context.Context, cfg *config.Config) {
 	for _, at := range []struct{ key, address string }{
-		{"listen", cfg.Listen}, {"control_listen", cfg.ControlListen}, {"ops_listen", cfg.OpsListen},
+		{"listen", cfg.Listen}, {"control_listen", cfg.ControlListen}, {"grpc_listen", cfg.GRPCListen}, {"ops_listen", cfg.OpsListen},
 	} {
 		if at.address == "" {
 			continue

@@ -105,6 +105,7 @@ var kindsOfReasons = map[a2a.Reason]parley.Kind{
 	"AGENT_NOT_FOUND":                 parley.NotFound,
 	a2a.ReasonUnauthenticated:         parley.Unauthorized,
 	a2a.ReasonForbidden:               parley.Denied,
+	"PRINCIPAL_FROZEN":                parley.Frozen,
 	a2a.ReasonInvalidParams:           parley.Invalid,
 	a2a.ReasonInvalidRequest:          parley.Invalid,
 	a2a.ReasonParse:                   parley.Invalid,

@@ -13,7 +13,8 @@ func principalCommand(p *program) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "principal", Short: "Manage principals: the people and services that call",
 		Long: "Manage principals: the people and services that call. A principal proves itself with\na key (parley key create). The calling side of an agent is a principal too, made by:\nparley key create --for agent:NAME.",
-	}, principalCreateCommand(p), principalListCommand(p), principalShowCommand(p), principalUpdateCommand(p), principalRemoveCommand(p))
+	}, principalCreateCommand(p), principalListCommand(p), principalShowCommand(p), principalUpdateCommand(p), principalRemoveCommand(p),
+		principalFreezeCommand(p), principalUnfreezeCommand(p), principalLinkCommand(p), principalUnlinkCommand(p))
 }
 
 func principalCreateCommand(p *program) *cobra.Command {
@@ -43,7 +44,7 @@ func principalCreateCommand(p *program) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&n.owner, "owner", "", "who answers for it (default: default)")
 	flags.StringVar(&n.environment, "environment", "", "dev, test, staging or prod (default: dev)")
-	flags.StringSliceVar(&n.roles, "role", nil, "admin or operator, to manage the mesh; calling agents needs none")
+	flags.StringSliceVar(&n.roles, "role", nil, "admin, operator, registrar, auditor or viewer, to manage the mesh (docs/roles.md); calling agents needs none")
 	flags.StringVar(&n.description, "description", "", "who or what it is")
 	return cmd
 }
@@ -62,8 +63,8 @@ func principalListCommand(p *program) *cobra.Command {
 				return err
 			}
 			return list(p, all, "no principals: add one with parley principal create NAME",
-				[]string{"NAME", "OWNER", "ENVIRONMENT", "ROLES", "DESCRIPTION", "AGE"}, func(who control.Principal) []string {
-					return []string{string(who.Name), string(who.Owner), string(who.Environment), joined(who.Roles), short(who.Description, 50), p.age(who.CreatedAt)}
+				[]string{"NAME", "OWNER", "ENVIRONMENT", "ROLES", "STATE", "DESCRIPTION", "AGE"}, func(who control.Principal) []string {
+					return []string{string(who.Name), string(who.Owner), string(who.Environment), joined(who.Roles), principalState(who), short(who.Description, 50), p.age(who.CreatedAt)}
 				})
 		}),
 	}
@@ -81,12 +82,30 @@ func principalShowCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.showPrincipal(who)
+			names, err := c.CertNames(ctx, who.Name)
+			if err != nil {
+				return err
+			}
+			return p.showPrincipal(shownPrincipal{who, names.Items})
 		}),
 	}
 }
 
-func (p *program) showPrincipal(who control.Principal) error {
+// shownPrincipal is a principal with the names that prove it.
+type shownPrincipal struct {
+	control.Principal
+	Names []control.PrincipalCertName `json:"names,omitempty"`
+}
+
+// principalState is whether a principal may do anything.
+func principalState(who control.Principal) string {
+	if who.FrozenAt != nil {
+		return "frozen"
+	}
+	return "active"
+}
+
+func (p *program) showPrincipal(who shownPrincipal) error {
 	return p.show(who, func(f *facts) {
 		f.add("name", string(who.Name))
 		f.add("owner", string(who.Owner))
@@ -94,6 +113,12 @@ func (p *program) showPrincipal(who control.Principal) error {
 		f.add("agent", string(who.Agent))
 		f.add("roles", joined(who.Roles))
 		f.add("description", who.Description)
+		if who.FrozenAt != nil {
+			f.add("frozen", p.moment(*who.FrozenAt)+": "+who.FrozenReason)
+		}
+		for _, n := range who.Names {
+			f.add(string(n.Kind), n.Name)
+		}
 		f.add("created", p.moment(who.CreatedAt))
 	})
 }
@@ -103,11 +128,11 @@ func principalUpdateCommand(p *program) *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
 		Use: "update NAME", Short: "Change a principal's roles or description",
-		Example: "  parley principal update ops --role operator\n  parley principal update ops --role \"\"",
+		Example: "  parley principal update ops --role operator,auditor\n  parley principal update ops --role \"\"",
 		Args:    arguments("NAME"),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&roles, "role", nil, "its roles from now on, admin or operator; \"\" for none")
+	flags.StringSliceVar(&roles, "role", nil, "all its roles from now on: admin, operator, registrar, auditor, viewer; \"\" for none")
 	flags.StringVar(&description, "description", "", "who or what it is")
 	cmd.MarkFlagsOneRequired("role", "description")
 	cmd.RunE = p.managing(func(ctx context.Context, c *control.Client, args []string) error {
@@ -123,7 +148,7 @@ func principalUpdateCommand(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.showPrincipal(who)
+		return p.showPrincipal(shownPrincipal{Principal: who})
 	})
 	return cmd
 }

@@ -13,8 +13,10 @@ import (
 type Config struct {
 	Listen        string // edge and control API
 	ControlListen string // empty: the control API shares Listen
+	GRPCListen    string // empty: no gRPC listener
 	OpsListen     string // empty: no operations listener
 	PublicURL     string // empty: derived from the address Listen is bound to; never ends in a slash
+	GRPCPublicURL string // host:port; empty: derived from the address GRPCListen is bound to
 	Data          string // absolute after Load
 	Store         string // empty: SQLite in Data
 	Durability    Durability
@@ -46,10 +48,11 @@ type Network struct {
 }
 
 // TLS names the server certificate of all listeners but the operations one.
-// Both fields are set or both are empty.
+// Cert and Key are both set or both empty.
 type TLS struct {
-	Cert string // PEM file with the certificate chain
-	Key  string // PEM file with the private key
+	Cert string        // PEM file with the certificate chain
+	Key  string        // PEM file with the private key
+	HSTS time.Duration // how long browsers are told to use TLS only; 0: they are not told
 }
 
 // CORS lists the web origins whose pages may call the edge.
@@ -90,12 +93,18 @@ type Limits struct {
 	StreamKeepalive    time.Duration
 	ShutdownTimeout    time.Duration
 
-	Connections         int
-	Streams             int
-	StreamsPerPrincipal int
-	IdlePerAgent        int
-	ListRefresh         int
-	ListRefreshTimeout  time.Duration
+	Connections           int
+	ConnectionsPerAddress int
+	StreamsPerConnection  int // HTTP/2: requests under way at once
+	RatePerPrincipal      int // requests a second
+	BurstPerPrincipal     int // requests
+	RatePerAddress        int // requests a second without a credential
+	BurstPerAddress       int // requests without a credential
+	Streams               int
+	StreamsPerPrincipal   int
+	IdlePerAgent          int
+	ListRefresh           int
+	ListRefreshTimeout    time.Duration
 }
 
 // Retention says how long finished records are kept.
@@ -178,11 +187,13 @@ const day = 24 * time.Hour
 func Default() *Config {
 	return &Config{
 		Listen:      "127.0.0.1:7400",
+		GRPCListen:  "127.0.0.1:7401",
 		OpsListen:   "127.0.0.1:7402",
 		Durability:  DurabilityStrict,
 		Environment: parley.Dev,
 		Cards:       CardsPublic,
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
+		TLS:         TLS{HSTS: 365 * day},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Limits:      defaultLimits(),
 		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
@@ -214,11 +225,17 @@ func defaultLimits() Limits {
 		StreamKeepalive:    4 * time.Second, // the official Python client gives up after 5 s of silence
 		ShutdownTimeout:    30 * time.Second,
 
-		Connections:         10_000,
-		Streams:             5_000,
-		StreamsPerPrincipal: 500,
-		IdlePerAgent:        256,
-		ListRefresh:         16,
-		ListRefreshTimeout:  2 * time.Second,
+		Connections:           10_000,
+		ConnectionsPerAddress: 5_000, // half of all: a proxy in front is one address
+		StreamsPerConnection:  250,
+		RatePerPrincipal:      1_000,
+		BurstPerPrincipal:     2_000,
+		RatePerAddress:        200,
+		BurstPerAddress:       1_000,
+		Streams:               5_000,
+		StreamsPerPrincipal:   500,
+		IdlePerAgent:          256,
+		ListRefresh:           16,
+		ListRefreshTimeout:    2 * time.Second,
 	}
 }

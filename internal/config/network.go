@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 // without being listed in network.allow: the process is reachable from this
 // machine only and serves development.
 func (c *Config) LoopbackIncluded() bool {
-	return c.Environment == parley.Dev && isLoopback(c.Listen)
+	return c.Environment == parley.Dev && isLoopback(c.Listen) && (c.GRPCListen == "" || isLoopback(c.GRPCListen))
 }
 
 // AllowedNetworks returns the private ranges in which agents may live:
@@ -65,4 +66,19 @@ func (c *Config) PublicAddress(bound net.Addr) string {
 	// The configured name is kept rather than the address it resolved to: a
 	// certificate is made out to the name.
 	return scheme + net.JoinHostPort(host, port)
+}
+
+// PublicGRPCAddress returns the host:port under which callers reach the gRPC
+// listener: grpc_public_url, or the host of public, the edge's own address, with
+// the port the listener was really bound to.
+func (c *Config) PublicGRPCAddress(public string, bound net.Addr) string {
+	if c.GRPCPublicURL != "" {
+		return c.GRPCPublicURL
+	}
+	u, err := url.Parse(public)
+	_, port, boundErr := net.SplitHostPort(bound.String())
+	if err != nil || boundErr != nil {
+		return bound.String()
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }

@@ -52,7 +52,7 @@ func storeProblem(store string) string {
 // always free.
 func (c *Config) addressClashes() []*Error {
 	listeners := []struct{ key, addr string }{
-		{"listen", c.Listen}, {"control_listen", c.ControlListen}, {"ops_listen", c.OpsListen},
+		{"listen", c.Listen}, {"control_listen", c.ControlListen}, {"grpc_listen", c.GRPCListen}, {"ops_listen", c.OpsListen},
 	}
 	var problems []*Error
 	for i, later := range listeners {

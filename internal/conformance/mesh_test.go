@@ -80,7 +80,7 @@ func startMesh(t *testing.T, k kind) *mesh {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.OpsListen, cfg.A2A.StrictVersion, cfg.Log.Level = dir, "127.0.0.1:0", "", k.strict, config.LogDebug
+	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen, cfg.A2A.StrictVersion, cfg.Log.Level = dir, "127.0.0.1:0", "127.0.0.1:0", "", k.strict, config.LogDebug
 	if k.tls {
 		cfg.TLS.Cert, cfg.TLS.Key = writeCertificate(t, dir)
 	}

@@ -45,9 +45,9 @@ func (s *Server) agentAccessRoutes() {
 			AgentPath
 			Matching
 		}
-		route(s, parley.RoleOperator, operation(id, "POST", "/agents/{name}/"+path, summary, 200),
+		route(s, operation(id, "POST", "/agents/{name}/"+path, summary, 200),
 			func(ctx context.Context, in *input) (*entity[Agent], error) {
-				if err := s.unchanged(ctx, in.Name, &in.Matching); err != nil {
+				if err := s.permitAgent(ctx, id, in.Name, &in.Matching); err != nil {
 					return nil, err
 				}
 				return agentEntity(do(ctx, in.Name))
@@ -61,9 +61,9 @@ func (s *Server) agentAccessRoutes() {
 		Matching
 		Body Suspension
 	}
-	route(s, parley.RoleOperator, operation("suspendAgent", "POST", "/agents/{name}/suspend", "Take an agent out of service", 200),
+	route(s, operation("suspendAgent", "POST", "/agents/{name}/suspend", "Take an agent out of service", 200),
 		func(ctx context.Context, in *suspend) (*entity[Agent], error) {
-			if err := s.unchanged(ctx, in.Name, &in.Matching); err != nil {
+			if err := s.permitAgent(ctx, "suspendAgent", in.Name, &in.Matching); err != nil {
 				return nil, err
 			}
 			return agentEntity(reg.Suspend(ctx, in.Name, in.Body.Reason))
@@ -72,24 +72,36 @@ func (s *Server) agentAccessRoutes() {
 		AgentPath
 		Owner parley.OwnerName `path:"owner" maxLength:"63"`
 	}
-	route(s, parley.RoleOperator, operation("allowOwner", "PUT", "/agents/{name}/allow/{owner}", "Let an owner's callers call the agent", 200),
+	route(s, operation("allowOwner", "PUT", "/agents/{name}/allow/{owner}", "Let an owner's callers call the agent", 200),
 		func(ctx context.Context, in *allowance) (*entity[Agent], error) {
+			if err := s.permitAgent(ctx, "allowOwner", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
 			return agentEntity(reg.Allow(ctx, in.Name, in.Owner))
 		})
-	route(s, parley.RoleOperator, operation("disallowOwner", "DELETE", "/agents/{name}/allow/{owner}", "Take an owner off the list again", 200),
+	route(s, operation("disallowOwner", "DELETE", "/agents/{name}/allow/{owner}", "Take an owner off the list again", 200),
 		func(ctx context.Context, in *allowance) (*entity[Agent], error) {
+			if err := s.permitAgent(ctx, "disallowOwner", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
 			return agentEntity(reg.Disallow(ctx, in.Name, in.Owner))
 		})
 	type auth struct {
 		AgentPath
 		Body NewAuth
 	}
-	route(s, parley.RoleAdmin, operation("setAuth", "PUT", "/agents/{name}/auth", "Store what the mesh shows the agent, and look at it", 200),
+	route(s, operation("setAuth", "PUT", "/agents/{name}/auth", "Store what the mesh shows the agent, and look at it", 200),
 		func(ctx context.Context, in *auth) (*entity[LookedAt], error) {
+			if err := s.permitAgent(ctx, "setAuth", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
 			return lookEntity(reg.SetCredential(ctx, in.Name, in.Body.credential()))
 		})
-	route(s, parley.RoleAdmin, operation("removeAuth", "DELETE", "/agents/{name}/auth", "Forget what the mesh shows the agent, and look at it", 200),
+	route(s, operation("removeAuth", "DELETE", "/agents/{name}/auth", "Forget what the mesh shows the agent, and look at it", 200),
 		func(ctx context.Context, in *AgentPath) (*entity[LookedAt], error) {
+			if err := s.permitAgent(ctx, "removeAuth", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
 			return lookEntity(reg.RemoveCredential(ctx, in.Name))
 		})
 }

@@ -80,7 +80,7 @@ type NewAgent struct {
 	Owner       parley.OwnerName   `json:"owner,omitempty" doc:"Who answers for it; without it, default."`
 	Environment parley.Environment `json:"environment,omitempty" doc:"dev, test, staging or prod; without it, dev."`
 	Allow       []parley.OwnerName `json:"allow,omitempty" nullable:"false" doc:"Owners beside its own that may call it."`
-	Auth        *NewAuth           `json:"auth,omitempty" doc:"What the mesh shows it. Needs the role admin."`
+	Auth        *NewAuth           `json:"auth,omitempty" doc:"What the mesh shows it. Operators may not give it: see docs/roles.md."`
 }
 
 // LookedAt is an agent after a look at it. Agent is missing where the look kept
@@ -173,7 +173,7 @@ func (s *Server) agentRoutes() {
 		Paging
 		Owner parley.OwnerName `query:"owner" maxLength:"63" doc:"Only this owner's."`
 	}
-	route(s, parley.RoleOperator, operation("listAgents", "GET", "/agents", "List agents by name", 200),
+	route(s, operation("listAgents", "GET", "/agents", "List agents by name", 200),
 		func(ctx context.Context, in *list) (*listed[Agent], error) {
 			at, err := in.place("agents", 1)
 			if err != nil {
@@ -182,31 +182,34 @@ func (s *Server) agentRoutes() {
 			all, err := s.opts.Agents.Agents(ctx, in.Owner, parley.AgentName(at[0]), in.Limit+1)
 			return page(all, in.Limit, agentOf, func(a *registry.Agent) string { return cursorOf("agents", string(a.Name)) }), err
 		})
-	route(s, parley.RoleOperator, operation("addAgent", "POST", "/agents", "Look at an agent and register it", 201),
+	route(s, operation("addAgent", "POST", "/agents", "Look at an agent and register it", 201),
 		func(ctx context.Context, in *struct{ Body NewAgent }) (*entity[LookedAt], error) {
 			req := registry.AddRequest{Name: in.Body.Name, URL: in.Body.URL, Owner: in.Body.Owner, Environment: in.Body.Environment, Allow: in.Body.Allow}
+			if err := permitNewAgent(ctx, &in.Body); err != nil {
+				return nil, err
+			}
 			if in.Body.Auth != nil {
-				if err := s.permit(ctx, parley.RoleAdmin); err != nil {
-					return nil, err
-				}
 				req.Credential = new(in.Body.Auth.credential())
 			}
 			return lookEntity(reg.Add(ctx, req))
 		})
-	route(s, parley.RoleOperator, operation("getAgent", "GET", "/agents/{name}", "Show an agent and its card", 200), s.getAgent)
+	route(s, operation("getAgent", "GET", "/agents/{name}", "Show an agent and its card", 200), s.getAgent)
 	type removal struct {
 		AgentPath
 		Matching
 	}
-	route(s, parley.RoleOperator, operation("removeAgent", "DELETE", "/agents/{name}", "Forget an agent and the keys it calls with; its calls stay on record", 204),
+	route(s, operation("removeAgent", "DELETE", "/agents/{name}", "Forget an agent and the keys it calls with; its calls stay on record", 204),
 		func(ctx context.Context, in *removal) (*empty, error) {
-			if err := s.unchanged(ctx, in.Name, &in.Matching); err != nil {
+			if err := s.permitAgent(ctx, "removeAgent", in.Name, &in.Matching); err != nil {
 				return nil, err
 			}
 			return &empty{}, reg.Remove(ctx, in.Name)
 		})
-	route(s, parley.RoleOperator, operation("refreshAgent", "POST", "/agents/{name}/refresh", "Look at an agent again, now", 200),
+	route(s, operation("refreshAgent", "POST", "/agents/{name}/refresh", "Look at an agent again, now", 200),
 		func(ctx context.Context, in *AgentPath) (*entity[LookedAt], error) {
+			if err := s.permitAgent(ctx, "refreshAgent", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
 			return lookEntity(reg.Refresh(ctx, in.Name))
 		})
 	type check struct {
@@ -214,7 +217,7 @@ func (s *Server) agentRoutes() {
 			URL string `json:"url" doc:"The card's address, a base address or a bare host."`
 		}
 	}
-	route(s, parley.RoleOperator, operation("checkCard", "POST", "/cards/check", "Fetch, validate and explain a card; nothing is stored", 200),
+	route(s, operation("checkCard", "POST", "/cards/check", "Fetch, validate and explain a card; nothing is stored", 200),
 		func(ctx context.Context, in *check) (*entity[Report], error) {
 			report, err := reg.CheckCard(ctx, in.Body.URL)
 			if report == nil {
@@ -241,17 +244,48 @@ func (s *Server) getAgent(ctx context.Context, in *AgentPath) (*entity[AgentDeta
 	return out, nil
 }
 
-// unchanged refuses where If-Match names another version than the agent's.
-// The registrar's verbs change one thing each and never overwrite another's
-// change, so this guards what a person saw, not what is written.
-func (s *Server) unchanged(ctx context.Context, name parley.AgentName, m *Matching) error {
-	version, err := m.version()
-	if err != nil || version == 0 {
+// permitNewAgent refuses agents that the caller may not register.
+func permitNewAgent(ctx context.Context, n *NewAgent) error {
+	owner, env := n.Owner, n.Environment
+	if owner == "" {
+		owner = parley.DefaultOwner
+	}
+	if env == "" {
+		env = parley.Dev
+	}
+	if err := permitChange(ctx, "addAgent", owner, env); err != nil {
 		return err
+	}
+	if n.Auth == nil {
+		return nil
+	}
+	return permitChange(ctx, partAgentAuth, owner, env)
+}
+
+// permitAgent refuses where the agent is out of the caller's reach, or If-Match
+// names another version than the agent's. The registrar's verbs change one thing
+// each and never overwrite another's change, so the version guards what a person
+// saw, not what is written.
+func (s *Server) permitAgent(ctx context.Context, id string, name parley.AgentName, m *Matching) error {
+	version, err := m.version()
+	if err != nil {
+		return err
+	}
+	if version == 0 && reach(ctx, id) == ReachAll {
+		return nil
 	}
 	a, err := s.opts.Agents.Agent(ctx, name)
 	if err != nil {
 		return err
 	}
-	return identity.SameVersion("control.unchanged", string(name), version, a.Version)
+	if err := permitChange(ctx, id, a.Owner, a.Environment); err != nil {
+		return err
+	}
+	if id == "removeAgent" && a.Status == registry.Suspended && reach(ctx, id) == ReachOwn {
+		return notTheirs(ctx, "agent "+string(name)+" is suspended")
+	}
+	if version == 0 {
+		return nil
+	}
+	return identity.SameVersion("control.permitAgent", string(name), version, a.Version)
 }

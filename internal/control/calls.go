@@ -148,10 +148,13 @@ func (s *Server) callRoutes() {
 	type one struct {
 		ID string `path:"id" maxLength:"36"`
 	}
-	route(s, parley.RoleOperator, operation("listCalls", "GET", "/calls", "List calls, newest first", 200),
+	route(s, operation("listCalls", "GET", "/calls", "List calls, newest first", 200),
 		func(ctx context.Context, in *list) (*listed[Call], error) {
 			f, err := in.filter()
 			if err != nil {
+				return nil, err
+			}
+			if f.Owner, err = readable(ctx, "listCalls", f.Owner); err != nil {
 				return nil, err
 			}
 			at, err := in.place("calls", 1)
@@ -167,24 +170,27 @@ func (s *Server) callRoutes() {
 			records, err := calls.Calls(ctx, f)
 			return page(records, in.Limit, callOf, func(r *call.Record) string { return cursorOf("calls", r.ID.String()) }), err
 		})
-	show := func(ctx context.Context, id parley.CallID) (*entity[Call], error) {
+	show := func(ctx context.Context, operation string, id parley.CallID) (*entity[Call], error) {
 		r, err := calls.Call(ctx, id)
 		if err != nil {
 			return nil, err
 		}
+		if err := permitRead(ctx, operation, r.CallerOwner, r.AgentOwner); err != nil {
+			return nil, err
+		}
 		return &entity[Call]{Body: callOf(r)}, nil
 	}
-	route(s, parley.RoleOperator, operation("getCall", "GET", "/calls/{id}", "Show a call", 200),
+	route(s, operation("getCall", "GET", "/calls/{id}", "Show a call", 200),
 		func(ctx context.Context, in *one) (*entity[Call], error) {
 			id, err := callID("id", in.ID)
 			if err != nil {
 				return nil, err
 			}
-			return show(ctx, id)
+			return show(ctx, "getCall", id)
 		})
-	route(s, parley.RoleOperator, operation("getCallTree", "GET", "/calls/{id}/tree", "Show the whole chain a call stands in, at most 1,000 calls", 200),
+	route(s, operation("getCallTree", "GET", "/calls/{id}/tree", "Show the whole chain a call stands in, at most 1,000 calls", 200),
 		func(ctx context.Context, in *one) (*entity[CallTree], error) { return s.callTree(ctx, in.ID) })
-	route(s, parley.RoleOperator, operation("cancelCall", "POST", "/calls/{id}/cancel", "Cancel an open call", 200),
+	route(s, operation("cancelCall", "POST", "/calls/{id}/cancel", "Cancel an open call", 200),
 		func(ctx context.Context, in *one) (*entity[Call], error) {
 			id, err := callID("id", in.ID)
 			if err != nil {
@@ -193,11 +199,12 @@ func (s *Server) callRoutes() {
 			if err := s.opts.Cancel.Cancel(ctx, id); err != nil {
 				return nil, err
 			}
-			return show(ctx, id)
+			return show(ctx, "cancelCall", id)
 		})
 }
 
-// callTree gives the chain that a call stands in.
+// callTree gives the chain that a call stands in; to whoever sees one owner's
+// calls only, those of the chain.
 func (s *Server) callTree(ctx context.Context, text string) (*entity[CallTree], error) {
 	id, err := callID("id", text)
 	if err != nil {
@@ -207,12 +214,18 @@ func (s *Server) callTree(ctx context.Context, text string) (*entity[CallTree], 
 	if err != nil {
 		return nil, err
 	}
+	if err := permitRead(ctx, "getCallTree", r.CallerOwner, r.AgentOwner); err != nil {
+		return nil, err
+	}
 	records, err := s.opts.Calls.Tree(ctx, r.Root)
 	if err != nil {
 		return nil, err
 	}
 	out := &entity[CallTree]{Body: CallTree{Root: r.Root.String(), Calls: make([]Call, 0, len(records))}}
 	for _, r := range records {
+		if permitRead(ctx, "getCallTree", r.CallerOwner, r.AgentOwner) != nil {
+			continue
+		}
 		out.Body.Calls = append(out.Body.Calls, callOf(r))
 	}
 	return out, nil

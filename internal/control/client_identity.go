@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -92,4 +93,34 @@ func (c *Client) Key(ctx context.Context, id string) (out Key, err error) {
 func (c *Client) RevokeKey(ctx context.Context, id string) (out Key, err error) {
 	err = c.do(ctx, request{op: "control.revokeKey", method: http.MethodPost, path: "/keys/" + segment(id) + "/revoke"}, &out)
 	return out, err
+}
+
+// FreezePrincipal stops everything of a principal.
+func (c *Client) FreezePrincipal(ctx context.Context, name parley.PrincipalName, reason string) (out Principal, err error) {
+	err = c.do(ctx, request{op: "control.freezePrincipal", method: http.MethodPost, path: "/principals/" + segment(name) + "/freeze", body: Freeze{reason}}, &out)
+	return out, err
+}
+
+// UnfreezePrincipal takes a freeze back.
+func (c *Client) UnfreezePrincipal(ctx context.Context, name parley.PrincipalName) (out Principal, err error) {
+	err = c.do(ctx, request{op: "control.unfreezePrincipal", method: http.MethodPost, path: "/principals/" + segment(name) + "/unfreeze"}, &out)
+	return out, err
+}
+
+// CertNames lists the names in client certificates that prove a principal.
+func (c *Client) CertNames(ctx context.Context, name parley.PrincipalName) (out CertNames, err error) {
+	err = c.do(ctx, request{op: "control.certNames", method: http.MethodGet, path: "/principals/" + segment(name) + "/names"}, &out)
+	return out, err
+}
+
+// LinkCertName lets a name in client certificates prove a principal.
+func (c *Client) LinkCertName(ctx context.Context, name parley.PrincipalName, n NewCertName) (out PrincipalCertName, err error) {
+	err = c.do(ctx, request{op: "control.linkCertName", method: http.MethodPost, path: "/principals/" + segment(name) + "/names", body: n}, &out)
+	return out, err
+}
+
+// UnlinkCertName takes a name from a principal.
+func (c *Client) UnlinkCertName(ctx context.Context, name parley.PrincipalName, n NewCertName) error {
+	q := url.Values{"kind": {string(n.Kind)}, "name": {n.Name}}
+	return c.do(ctx, request{op: "control.unlinkCertName", method: http.MethodDelete, path: "/principals/" + segment(name) + "/names", query: q}, nil)
 }

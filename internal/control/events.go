@@ -68,7 +68,7 @@ func (s *Server) eventRoutes() {
 		After int64 `query:"after" minimum:"0" doc:"Place in the feed; events behind it are given."`
 		Paging
 	}
-	route(s, parley.RoleOperator, operation("listEvents", "GET", "/events", "List events, oldest first", 200),
+	route(s, operation("listEvents", "GET", "/events", "List events, oldest first", 200),
 		func(ctx context.Context, in *list) (*listed[Event], error) {
 			at, err := in.place("events", 1)
 			if err != nil {
@@ -95,7 +95,7 @@ func (s *Server) eventRoutes() {
 		"200":     {Description: "The stream; it ends when the mesh stops or the caller may no longer read it.", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}},
 		"default": {Description: "Error", Content: map[string]*huma.MediaType{ProblemType: {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}},
 	}
-	route(s, parley.RoleOperator, op, s.streamEvents)
+	route(s, op, s.streamEvents)
 }
 
 // placeComment opens every stream and tells where it starts.
@@ -197,7 +197,7 @@ func (s *Server) message(e *parley.Event) string {
 // stillReads reports whether the caller of a stream may go on reading.
 func (s *Server) stillReads(r *http.Request) bool {
 	caller, err := s.opts.Identity.Identify(r.Context(), credentialOf(r))
-	return err == nil && caller.Has(parley.RoleOperator) && caller.Name == identity.CallerFrom(r.Context()).Name
+	return err == nil && RoleTable["streamEvents"].reachOf(caller.Roles) == ReachAll && caller.Name == identity.CallerFrom(r.Context()).Name
 }
 
 // sender writes a stream; a reader that does not take it in time is left.

@@ -72,17 +72,23 @@ func (s *Server) keyRoutes() {
 	type one struct {
 		ID string `path:"id" maxLength:"63"`
 	}
-	route(s, parley.RoleOperator, operation("listKeys", "GET", "/keys", "List keys, without their secrets", 200),
+	route(s, operation("listKeys", "GET", "/keys", "List keys, without their secrets", 200),
 		func(ctx context.Context, in *list) (*listed[Key], error) {
 			at, err := in.place("keys", 1)
 			if err != nil {
 				return nil, err
 			}
+			if err := s.permitKeysOf(ctx, in.Principal); err != nil {
+				return nil, err
+			}
 			keys, err := dir.Keys(ctx, in.Principal, at[0], in.Limit+1)
 			return page(keys, in.Limit, s.keyOf, func(k *identity.Key) string { return cursorOf("keys", k.ID) }), err
 		})
-	route(s, parley.RoleAdmin, operation("createKey", "POST", "/keys", "Make a key", 201),
+	route(s, operation("createKey", "POST", "/keys", "Make a key", 201),
 		func(ctx context.Context, in *struct{ Body NewKey }) (*entity[CreatedKey], error) {
+			if err := s.permitNewKey(ctx, &in.Body); err != nil {
+				return nil, err
+			}
 			text, k, err := dir.CreateKey(ctx, identity.KeyRequest{
 				Principal: in.Body.Principal, Agent: in.Body.Agent, Note: in.Body.Note, TTL: ttlOf(in.Body.TTLMs),
 			})
@@ -91,10 +97,78 @@ func (s *Server) keyRoutes() {
 			}
 			return &entity[CreatedKey]{Location: Prefix + "/keys/" + k.ID, Body: CreatedKey{Key: s.keyOf(k), Text: text}}, nil
 		})
-	route(s, parley.RoleOperator, operation("getKey", "GET", "/keys/{id}", "Show a key, without its secret", 200),
-		func(ctx context.Context, in *one) (*entity[Key], error) { return s.keyEntity(dir.Key(ctx, in.ID)) })
-	route(s, parley.RoleAdmin, operation("revokeKey", "POST", "/keys/{id}/revoke", "Revoke a key, in force at once", 200),
+	route(s, operation("getKey", "GET", "/keys/{id}", "Show a key, without its secret", 200),
 		func(ctx context.Context, in *one) (*entity[Key], error) {
+			k, p, err := dir.KeyWithHolder(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			if err := permitRead(ctx, "getKey", p.Owner); err != nil {
+				return nil, err
+			}
+			return s.keyEntity(k, nil)
+		})
+	route(s, operation("revokeKey", "POST", "/keys/{id}/revoke", "Revoke a key, in force at once", 200),
+		func(ctx context.Context, in *one) (*entity[Key], error) {
+			_, p, err := dir.KeyWithHolder(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			if err := permitPrincipal(ctx, "revokeKey", p); err != nil {
+				return nil, err
+			}
 			return s.keyEntity(dir.RevokeKey(ctx, in.ID))
 		})
+}
+
+// permitKeysOf refuses lists of keys that the caller may not see. Whoever sees
+// one owner's only has to say whose.
+func (s *Server) permitKeysOf(ctx context.Context, name parley.PrincipalName) error {
+	const id = "listKeys"
+	if reach(ctx, id) == ReachAll {
+		return nil
+	}
+	if name == "" {
+		return tooLittle(ctx, id, "keys of all principals are asked for (name one with principal, or --for)")
+	}
+	p, err := s.opts.Identity.Principal(ctx, name)
+	if err != nil {
+		return err
+	}
+	return permitRead(ctx, id, p.Owner)
+}
+
+// permitNewKey refuses keys for principals that have more rights than the
+// caller, or are out of reach. What is wrong with the request itself is the
+// domain's to say.
+func (s *Server) permitNewKey(ctx context.Context, n *NewKey) error {
+	const id = "createKey"
+	if n.Agent != "" {
+		a, err := s.opts.Agents.Agent(ctx, n.Agent)
+		if err != nil && parley.KindOf(err) == parley.NotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := permitChange(ctx, id, a.Owner, a.Environment); err != nil {
+			return err
+		}
+	}
+	for _, name := range []parley.PrincipalName{n.Principal, parley.PrincipalName(n.Agent)} {
+		if name == "" {
+			continue
+		}
+		p, err := s.opts.Identity.Principal(ctx, name)
+		if err != nil && parley.KindOf(err) == parley.NotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := permitPrincipal(ctx, id, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }

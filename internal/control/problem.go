@@ -31,7 +31,7 @@ const maxFields = 32
 type Problem struct {
 	Title  string         `json:"title" doc:"The HTTP status in words."`
 	Status int            `json:"status"`
-	Code   string         `json:"code" doc:"What kind of failure: stable, for programs." enum:"internal,invalid,not_found,conflict,unauthorized,denied,exhausted,unavailable,timeout,canceled,agent_failed,unsupported"`
+	Code   string         `json:"code" doc:"What kind of failure: stable, for programs." enum:"internal,invalid,not_found,conflict,unauthorized,denied,exhausted,unavailable,timeout,canceled,agent_failed,unsupported,principal_frozen"`
 	Detail string         `json:"detail" doc:"What happened and what to do, for people."`
 	Fields []parley.Field `json:"fields,omitempty" doc:"Wrong parts of the request: a JSON pointer into the body, or the name of a parameter."`
 	// RetryAfterMs is how long to wait before trying again, in milliseconds.

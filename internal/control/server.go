@@ -110,7 +110,7 @@ func apiConfig() huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Parley control API", Version: "1",
-				Description: "Manages a Parley mesh. Send an API key of a principal with the role admin or operator; whoever may open the mesh's own socket needs none. " +
+				Description: "Manages a Parley mesh. Send an API key of a principal with a role, or a client certificate of one; whoever may open the mesh's own socket needs none. " +
 					"Failures are problem details with a stable code. Lists give {items, next}; pass next as cursor. " +
 					"A POST may carry an Idempotency-Key; what has a version gives it as ETag and honours If-Match.",
 			},
@@ -155,9 +155,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if !caller.Has(parley.RoleOperator) {
+	if len(caller.Roles) == 0 {
 		s.fail(w, r, parley.E("control.authorise", parley.Denied, parley.Subject(caller.Name),
-			fmt.Sprintf("the key belongs to principal %q, which has no role: calling agents needs none, the control API is for admins and operators. To make it an operator: parley principal update %s --role operator", caller.Name, caller.Name), nil))
+			fmt.Sprintf("principal %q has no role: calling agents needs none, the control API does (viewer, operator, registrar, auditor or admin). To give it one: parley principal update %s --role viewer", caller.Name, caller.Name), nil))
 		return
 	}
 	r = r.WithContext(identity.WithCaller(r.Context(), caller))
@@ -176,6 +176,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // and time, and leaves it in r. The time limit is lifted afterwards: net/http
 // would take its end for the caller's leaving, and cancel what takes longer.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		p := refused(http.StatusUnsupportedMediaType, "")
+		p.Detail = "a compressed request body is not supported: leave Content-Encoding out"
+		p.header.Set("Accept-Encoding", "identity")
+		p.write(w)
+		return nil, false
+	}
 	conn := http.NewResponseController(w)
 	// A writer that knows no deadlines is not a connection; the size is bounded
 	// either way.
@@ -286,16 +293,22 @@ func operation(id, method, path, summary string, status int) huma.Operation {
 	}
 }
 
-// route adds an operation for callers with the role. It owns what all
-// operations share, so that f is one operation of a domain and its encoding.
-func route[I, O any](s *Server, role parley.Role, op huma.Operation, f func(context.Context, *I) (*O, error)) {
+// route adds an operation for whom RoleTable lets it do; an operation whose row
+// reaches some callers' own things only has to look at them itself (see
+// authority.go). route owns what all operations share, so that f is one
+// operation of a domain and its encoding.
+func route[I, O any](s *Server, op huma.Operation, f func(context.Context, *I) (*O, error)) {
+	grants, known := RoleTable[op.OperationID]
+	if !known {
+		panic("control: operation " + op.OperationID + " has no row in RoleTable")
+	}
 	op.Metadata = map[string]any{metaInput: reflect.TypeFor[I]()}
-	op.Description = strings.TrimSpace(op.Description + " Role: " + string(role) + ".")
+	op.Description = strings.TrimSpace(op.Description + " " + grants.describe())
 	if op.Method == http.MethodPost {
 		op.Parameters = append(op.Parameters, idempotencyParam())
 	}
 	op.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
-		if err := s.permit(ctx.Context(), role); err != nil {
+		if err := permit(ctx.Context(), op.OperationID); err != nil {
 			r, w := humago.Unwrap(ctx)
 			s.fail(w, r, err)
 			return
@@ -310,15 +323,6 @@ func route[I, O any](s *Server, role parley.Role, op huma.Operation, f func(cont
 		}
 		return out, nil
 	})
-}
-
-// permit refuses callers without the role.
-func (s *Server) permit(ctx context.Context, role parley.Role) error {
-	caller := identity.CallerFrom(ctx)
-	if caller != nil && caller.Has(role) {
-		return nil
-	}
-	return parley.E("control.authorise", parley.Denied, "", fmt.Sprintf("this needs the role %s: ask an admin to do it or to give you the role", role), nil)
 }
 
 // idempotencyParam documents the header that serveOnce reads.

@@ -10,88 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 )
-
-// operations has every operation with a request that is good enough to come
-// past authorisation, and the least role it needs.
-var operations = []struct {
-	method, path, body string
-	role               parley.Role
-}{
-	{"GET", "/owners", "", parley.RoleOperator},
-	{"POST", "/owners", `{"name":"team"}`, parley.RoleAdmin},
-	{"GET", "/owners/{name}", "", parley.RoleOperator},
-	{"PATCH", "/owners/{name}", `{"description":"x"}`, parley.RoleAdmin},
-	{"DELETE", "/owners/{name}", "", parley.RoleAdmin},
-	{"GET", "/principals", "", parley.RoleOperator},
-	{"POST", "/principals", `{"name":"bob"}`, parley.RoleAdmin},
-	{"GET", "/principals/{name}", "", parley.RoleOperator},
-	{"PATCH", "/principals/{name}", `{"description":"x"}`, parley.RoleAdmin},
-	{"DELETE", "/principals/{name}", "", parley.RoleAdmin},
-	{"GET", "/keys", "", parley.RoleOperator},
-	{"POST", "/keys", `{"principal":"ann"}`, parley.RoleAdmin},
-	{"GET", "/keys/{id}", "", parley.RoleOperator},
-	{"POST", "/keys/{id}/revoke", "", parley.RoleAdmin},
-	{"GET", "/agents", "", parley.RoleOperator},
-	{"POST", "/agents", `{"name":"echo","url":"https://agent.example/"}`, parley.RoleOperator},
-	{"GET", "/agents/{name}", "", parley.RoleOperator},
-	{"DELETE", "/agents/{name}", "", parley.RoleOperator},
-	{"POST", "/agents/{name}/refresh", "", parley.RoleOperator},
-	{"POST", "/agents/{name}/approve", "", parley.RoleOperator},
-	{"POST", "/agents/{name}/suspend", `{"reason":"x"}`, parley.RoleOperator},
-	{"POST", "/agents/{name}/resume", "", parley.RoleOperator},
-	{"PUT", "/agents/{name}/allow/{owner}", "", parley.RoleOperator},
-	{"DELETE", "/agents/{name}/allow/{owner}", "", parley.RoleOperator},
-	{"PUT", "/agents/{name}/auth", `{"kind":"bearer","secret":"s"}`, parley.RoleAdmin},
-	{"DELETE", "/agents/{name}/auth", "", parley.RoleAdmin},
-	{"POST", "/cards/check", `{"url":"https://agent.example/"}`, parley.RoleOperator},
-	{"GET", "/calls", "", parley.RoleOperator},
-	{"GET", "/calls/{id}", "", parley.RoleOperator},
-	{"GET", "/calls/{id}/tree", "", parley.RoleOperator},
-	{"POST", "/calls/{id}/cancel", "", parley.RoleOperator},
-	{"GET", "/tasks", "", parley.RoleOperator},
-	{"GET", "/tasks/{agent}/{id}", "", parley.RoleOperator},
-	{"GET", "/events", "", parley.RoleOperator},
-	{"GET", "/events/stream", "", parley.RoleOperator},
-	{"GET", "/status", "", parley.RoleOperator},
-}
-
-var variable = regexp.MustCompile(`\{[a-z]+\}`)
-
-func TestAuthorisation(t *testing.T) {
-	m := newMesh(t)
-	for _, op := range operations {
-		// Nothing has this name, so that an operation that is let through
-		// changes nothing; a stream would not end.
-		path := control.Prefix + variable.ReplaceAllString(op.path, "zz")
-		if op.path == "/events/stream" {
-			path += "?after=x"
-		}
-		for _, who := range []struct {
-			name, key string
-			want      func(int) bool
-		}{
-			{"without a key", "", func(s int) bool { return s == 401 }},
-			{"a principal without a role", m.nobody, func(s int) bool { return s == 403 }},
-			{"an operator", m.operator, func(s int) bool { return (s == 403) == (op.role == parley.RoleAdmin) && s != 401 }},
-			{"an admin", m.admin, func(s int) bool { return s != 401 && s != 403 }},
-		} {
-			got := m.ask(t, who.key, op.method, path, op.body)
-			if !who.want(got.status) || got.status >= 500 {
-				t.Errorf("%s %s, %s: %d %s", op.method, op.path, who.name, got.status, got.body)
-			}
-			if got.status == 401 && got.header.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s %s: 401 without a challenge", op.method, op.path)
-			}
-		}
-	}
-}
 
 func TestSecretsNeedAnAdmin(t *testing.T) {
 	m := newMesh(t)
@@ -109,7 +32,7 @@ func TestSecretsNeedAnAdmin(t *testing.T) {
 	}
 }
 
-func TestOpenAPIDescribesEveryOperation(t *testing.T) {
+func TestOpenAPIIsWhole(t *testing.T) {
 	m := newMesh(t)
 	got := m.ask(t, "", "GET", control.OpenAPIPath, "")
 	if got.status != 200 || got.header.Get("Content-Type") != "application/openapi+json" {
@@ -122,19 +45,6 @@ func TestOpenAPIDescribesEveryOperation(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(got.body), &doc); err != nil || !strings.HasPrefix(doc.OpenAPI, "3.1") {
 		t.Fatalf("%v, version %q", err, doc.OpenAPI)
-	}
-	described := map[string]bool{}
-	for path, methods := range doc.Paths {
-		for method := range methods {
-			described[strings.ToUpper(method)+" "+strings.TrimPrefix(path, control.Prefix)] = true
-		}
-	}
-	tested := map[string]bool{}
-	for _, op := range operations {
-		tested[op.method+" "+op.path] = true
-	}
-	if diff := cmp.Diff(tested, described); diff != "" {
-		t.Errorf("operations (-tested +described):\n%s", diff)
 	}
 	for _, ref := range regexp.MustCompile(`"#/components/schemas/([^"]+)"`).FindAllStringSubmatch(got.body, -1) {
 		if doc.Components.Schemas[ref[1]] == nil {

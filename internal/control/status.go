@@ -71,7 +71,7 @@ type ReasonCount struct {
 }
 
 func (s *Server) statusRoutes() {
-	route(s, parley.RoleOperator, operation("getStatus", "GET", "/status", "Tell how the mesh is", 200),
+	route(s, operation("getStatus", "GET", "/status", "Tell how the mesh is", 200),
 		func(ctx context.Context, _ *empty) (*entity[Status], error) {
 			status, err := s.opts.Status.Status(ctx)
 			if err != nil {

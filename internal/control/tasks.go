@@ -56,7 +56,7 @@ func (s *Server) taskRoutes() {
 		Paging
 		TaskFilter
 	}
-	route(s, parley.RoleOperator, operation("listTasks", "GET", "/tasks", "List tasks of all principals, newest status first", 200),
+	route(s, operation("listTasks", "GET", "/tasks", "List tasks of all principals, newest status first", 200),
 		func(ctx context.Context, in *list) (*listed[Task], error) {
 			f := call.TaskFilter{
 				Principal: in.Principal, Agent: in.Agent, ContextID: in.ContextID, State: in.State,
@@ -64,6 +64,9 @@ func (s *Server) taskRoutes() {
 			}
 			at, err := in.place("tasks", 2)
 			if err != nil {
+				return nil, err
+			}
+			if f.Owner, err = readable(ctx, "listTasks", ""); err != nil {
 				return nil, err
 			}
 			if at[0] != "" {
@@ -83,15 +86,18 @@ func (s *Server) taskRoutes() {
 		Instance string           `query:"instance" maxLength:"63" doc:"Where the agent has several."`
 		Snapshot bool             `query:"snapshot" doc:"Give the task's content too. Needs the role admin."`
 	}
-	route(s, parley.RoleOperator, operation("getTask", "GET", "/tasks/{agent}/{id}", "Show a task's index entry", 200),
+	route(s, operation("getTask", "GET", "/tasks/{agent}/{id}", "Show a task's index entry", 200),
 		func(ctx context.Context, in *one) (*entity[Task], error) {
 			if in.Snapshot {
-				if err := s.permit(ctx, parley.RoleAdmin); err != nil {
+				if err := permit(ctx, partTaskSnapshot); err != nil {
 					return nil, err
 				}
 			}
 			t, err := s.opts.Tasks.Task(ctx, call.TaskKey{Agent: in.Agent, Instance: in.Instance, ID: in.ID})
 			if err != nil {
+				return nil, err
+			}
+			if err := permitRead(ctx, "getTask", t.Owner); err != nil {
 				return nil, err
 			}
 			out := &entity[Task]{Body: taskOf(t)}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -270,10 +271,14 @@ func TestCards(t *testing.T) {
 	if parsed == nil {
 		t.Fatalf("the card does not pass: %v", problems)
 	}
-	for _, i := range parsed.SupportedInterfaces {
-		if i.URL != m.Ready.Public+"/agents/second/" || i.Tenant != "" {
-			t.Errorf("the card names %+v", i)
-		}
+	address := m.Ready.Public + "/agents/second/"
+	want := []a2a.AgentInterface{
+		{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
+		{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
+		{URL: m.Ready.GRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: "agents.second"},
+	}
+	if got := parsed.SupportedInterfaces; !reflect.DeepEqual(got, want) {
+		t.Errorf("the card names %+v, want %+v", got, want)
 	}
 	for _, inner := range []string{hostOf(agent.URL), "inner-host", "10.1.2.3", "inner-grpc", "inner-tenant", `"inner"`, "c2ln"} {
 		if strings.Contains(text, inner) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +48,7 @@ func TestReadsNeedRoomForTheirRecord(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			journal := &behind{err: test.full}
 			g := New(Options{Journal: journal, Now: time.Now})
-			c := &Call{req: &a2a.Request{Method: test.method}, http: httptest.NewRequest("POST", "/", nil), begun: test.begun}
+			c := &Call{req: &a2a.Request{Method: test.method}, begun: test.begun}
 			err := g.admit(c)
 			if (err != nil) != test.refused || test.refused && parley.KindOf(err) != parley.Unavailable {
 				t.Errorf("let in with %v", err)
@@ -72,7 +71,7 @@ func TestFailingDiskIsLoggedOnce(t *testing.T) {
 	}{{parley.Unavailable, false}, {parley.Internal, true}, {parley.Timeout, true}} {
 		var log bytes.Buffer
 		g := New(Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now})
-		c := &Call{http: httptest.NewRequest("POST", "/", nil)}
+		c := &Call{}
 		g.refuse(c, notRecorded(c, parley.E("store.begin", test.kind, "", "the disk of /data is full", nil)))
 		if got := strings.Contains(log.String(), "call refused"); got != test.want {
 			t.Errorf("after %s of the store the log says %q, want a line: %t", test.kind, log.String(), test.want)
@@ -90,7 +89,7 @@ func TestMessageUsesItsContext(t *testing.T) {
 		begun  bool
 		want   string
 	}{{a2a.SendMessage, true, "c"}, {a2a.SendMessage, false, ""}, {a2a.GetTask, false, ""}} {
-		c := &Call{req: &a2a.Request{Method: test.method}, http: httptest.NewRequest("POST", "/", nil), begun: test.begun}
+		c := &Call{req: &a2a.Request{Method: test.method}, begun: test.begun}
 		c.sees.context = "c" // the caller's, as the store knew before
 		if err := g.write(t.Context(), c, false); err != nil || journal.last.Context != test.want {
 			t.Errorf("%s, begun %t: the context %q is settled, %v, want %q", test.method, test.begun, journal.last.Context, err, test.want)

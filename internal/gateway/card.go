@@ -51,8 +51,14 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 // cardFor gives the card as this caller may see it.
 func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error) {
 	ctx := r.Context()
+	from := arrivalOf(r)
+	if from.credential().Empty() || !g.CardsNeedCredential { // one that nobody looks at is none
+		if err := g.throttleAddress(ctx, &from); err != nil {
+			return nil, err
+		}
+	}
 	if g.CardsNeedCredential && !g.anonymous[name] {
-		if _, err := g.Identity.Identify(ctx, credentialOf(r)); err != nil {
+		if _, err := g.Identity.Identify(ctx, from.credential()); err != nil {
 			return nil, err
 		}
 	}
@@ -74,8 +80,8 @@ func (g *Gateway) streamsFrom(agent *registry.Agent) bool {
 	return err != nil || card.streams
 }
 
-// rewrite gives the agent's card as the mesh shows it: both bindings at the
-// mesh's address, whatever the agent itself speaks.
+// rewrite gives the agent's card as the mesh shows it: all bindings at the
+// mesh's addresses, whatever the agent itself speaks.
 func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 	g.cards.mu.Lock()
 	defer g.cards.mu.Unlock()
@@ -90,6 +96,9 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		},
 		ExtendedAgentCard: &no,
+	}
+	if g.PublicGRPC != "" {
+		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})
 	}
 	if !g.anonymous[agent.Name] {
 		to.SecuritySchemes = meshSchemes
@@ -123,7 +132,7 @@ var meshSchemes = map[string]a2a.SecurityScheme{
 
 // refuseCard says why there is no card, as an HTTP+JSON error.
 func (g *Gateway) refuseCard(w http.ResponseWriter, r *http.Request, name parley.AgentName, err error) {
-	c := &Call{}
+	c := &Call{from: arrivalOf(r)}
 	c.record.Agent = name
 	reply := g.refuse(c, err)
 	q := &a2a.Request{Binding: a2a.HTTPJSON}

@@ -72,13 +72,13 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 func (g *Gateway) outgoing(c *Call) http.Header {
 	h := make(http.Header, 6)
 	for _, name := range passed {
-		if v := c.http.Header.Values(name); len(v) > 0 {
+		if v := c.from.Header.Values(name); len(v) > 0 {
 			h[name] = v
 		}
 	}
 	if !c.anonymous() {
 		// It belongs to the trace, and a stranger's trace is not continued.
-		if v := c.http.Header.Values("Tracestate"); len(v) > 0 {
+		if v := c.from.Header.Values("Tracestate"); len(v) > 0 {
 			h["Tracestate"] = v
 		}
 	}
@@ -101,7 +101,7 @@ func present(h http.Header, t *registry.Target) {
 // endpoint is where the target's interface is reached.
 func endpoint(t *registry.Target) a2a.Endpoint {
 	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.V10, Tenant: t.Interface.Tenant}
-	if p := t.Presented; p.Query != "" {
+	if p := t.Presented; p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
 		separator := "?"
 		if strings.Contains(ep.URL, "?") {
 			separator = "&"
@@ -123,11 +123,14 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 	switch shape {
 	case parley.ShapeDeadline:
 		reason = a2a.ReasonTimeout
+	case parley.ShapeFrozen:
+		reason = a2a.ReasonForbidden
 	case parley.ShapeNonsense, parley.ShapeTooLarge, parley.ShapeForeignID:
 		reason = a2a.ReasonInvalidAgentResponse
 	}
-	// A task outlives the mesh's own stop: the next start goes on watching it.
-	if shape != parley.ShapeStopped || !c.sees.owned {
+	// A task outlives the mesh's own stop, and its caller's freeze: it goes on
+	// being watched.
+	if shape != parley.ShapeStopped && shape != parley.ShapeFrozen || !c.sees.owned {
 		detail := message
 		if what := flaw(err); what != "" && shape == parley.ShapeNonsense {
 			detail += ": " + what
@@ -135,7 +138,11 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 		c.ends(parley.Judge(shape).Outcome, string(shape), detail)
 	}
 	g.Log.Warn("agent gave no usable answer", "agent", c.record.Agent, "call", c.record.ID, "kind", shape, "err", err)
-	return &a2a.Reply{Err: a2a.NewError(reason, "%s", message)}
+	e := a2a.NewError(reason, "%s", message)
+	if shape == parley.ShapeFrozen {
+		e.Reason = ReasonFrozen
+	}
+	return &a2a.Reply{Err: e}
 }
 
 // unansweredMessages say to a caller what happened, by failure shape.
@@ -145,6 +152,7 @@ var unansweredMessages = map[parley.Shape]string{
 	parley.ShapeDeadline:   "the agent did not answer in time; it may still be working",
 	parley.ShapeCallerGone: "the caller left before the agent answered",
 	parley.ShapeCanceled:   "an operator canceled the call",
+	parley.ShapeFrozen:     "the caller was frozen; the agent may still be working",
 	parley.ShapeStopped:    "the mesh is stopping; the agent may still be working",
 	parley.ShapeTooLarge:   "the agent's answer is larger than this mesh passes on",
 	parley.ShapeForeignID:  "the agent answered with a task or context that is not this caller's",

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/telemetry"
@@ -51,20 +52,26 @@ type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
+	Events   Events
 	Client   a2a.Client // its limits; the transport is each agent's own
 	// Transport gives the connection pool towards one agent.
 	Transport func(agent parley.AgentName) http.RoundTripper
-	Server    a2a.ServerOptions
-	Calls     *telemetry.Calls
-	Tracer    trace.Tracer
-	Log       *slog.Logger
-	Now       func() time.Time
+	// GRPC gives the way to an agent's gRPC interfaces; nil: they are not spoken.
+	GRPC   func(agent parley.AgentName) a2a.Exchanger
+	Server a2a.ServerOptions
+	Calls  *telemetry.Calls
+	Tracer trace.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 
 	// Environment is the mesh's own; anonymous callers are in it.
 	Environment parley.Environment
 	// PublicURL is the address under which callers reach the mesh, without a
 	// trailing slash; cards print it.
 	PublicURL string
+	// PublicGRPC is the host:port under which callers reach the gRPC listener, as
+	// cards print it; empty where there is none.
+	PublicGRPC string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
 	// CardsNeedCredential closes the well-known cards to callers without one.
@@ -85,6 +92,9 @@ type Limits struct {
 	Streams             int // open at once
 	StreamsPerPrincipal int // open at once
 
+	PerPrincipal limit.Rate // requests of one principal
+	PerAddress   limit.Rate // requests without a credential of one remote host
+
 	Snapshot           int           // bytes of the largest Task that is kept
 	ListRefresh        int           // tasks that one ListTasks asks agents for
 	ListRefreshTimeout time.Duration // how long it waits for them
@@ -98,6 +108,7 @@ type Gateway struct {
 	anonymous map[parley.AgentName]bool
 	cards     cards
 	streams   streamSlots
+	rates     rates
 
 	lostMu    sync.Mutex
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
@@ -111,6 +122,7 @@ func New(o Options) *Gateway {
 		anonymous: map[parley.AgentName]bool{},
 		cards:     cards{by: map[parley.AgentName]rewritten{}},
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
+		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
 	}
 	for _, name := range o.Anonymous {
@@ -146,11 +158,24 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
 	c := g.Client
 	c.Transport = g.Transport(agent)
+	if g.GRPC != nil {
+		c.GRPC = g.GRPC(agent)
+	}
 	return &c
 }
 
 // Watched is how many tasks are watched now.
 func (g *Gateway) Watched() int { return g.watch.size() }
+
+// Freeze ends the exchanges of all frozen principals, which callers lists whole.
+// An exchange that had begun before a principal was frozen and reaches its agent
+// afterwards is ended as well. Tasks that the agent has named stay open and are
+// watched: the freeze is the caller's, not the agent's.
+func (g *Gateway) Freeze(callers []parley.PrincipalName) {
+	if ended := g.open.freeze(callers); ended > 0 {
+		g.Log.Info("exchanges of frozen principals ended", "count", ended)
+	}
+}
 
 // Abort ends every exchange under way; their calls end as canceled. It is the
 // last resort of a shutdown and gives the number of exchanges it ended.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"time"
 
@@ -22,12 +23,13 @@ type Call struct {
 	req     *a2a.Request
 	early   *a2a.Error // what the request line or a header has wrong, told once the caller is known
 	badName error      // what is wrong with the agent's name in the address
-	http    *http.Request
+	from    Arrival
 
 	caller   *identity.Caller // nil until identified
 	target   *registry.Target // nil until resolved
 	record   call.Record
 	begun    bool              // the record is in the store
+	limited  bool              // refused because the caller asks too often
 	read     bool              // without effects and let in: its record is written at its end
 	incoming trace.SpanContext // the caller's, zero if there is none
 	span     trace.Span
@@ -60,7 +62,10 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 	if err := g.identify(ctx, c); err != nil { // who is asking?
 		return g.refuse(c, err)
 	}
-	if err := g.read(c); err != nil { // what, and is it well-formed?
+	if err := g.throttle(ctx, c); err != nil { // may they ask so often?
+		return g.refuse(c, err)
+	}
+	if err := g.read(ctx, c); err != nil { // what, and is it well-formed?
 		return g.refuse(c, err)
 	}
 	if err := g.resolve(ctx, c); err != nil { // whom, and may they?
@@ -84,22 +89,52 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 	return g.accept(ctx, c, g.forward(ctx, c)) // the agent's answer, checked
 }
 
-// arrive makes the Call of a request to the agent of that name. path is what
-// follows the agent's address, still percent-encoded.
-func (g *Gateway) arrive(w http.ResponseWriter, r *http.Request, name parley.AgentName, path string) *Call {
+// Arrival is what a binding's server knows of a request before its body is read:
+// what HTTP and gRPC have in common.
+type Arrival struct {
+	Header      http.Header // metadata, in gRPC
+	RemoteAddr  string
+	LocalSocket bool                 // it came through the mesh's own socket
+	TLS         *tls.ConnectionState // nil without TLS
+
+	// receive takes the body in and completes the request; size is that of the
+	// body, as far as it was read.
+	receive func(ctx context.Context) (size int64, err *a2a.Error)
+	// whom finds out who is called where that stands in the message; nil where
+	// the address told.
+	whom func(ctx context.Context) (parley.AgentName, *a2a.Error)
+}
+
+// arrive makes the Call of a request whose first lines were read.
+func (g *Gateway) arrive(from Arrival, req *a2a.Request, early *a2a.Error) *Call {
 	now := g.Now()
-	req, early := a2a.Open(r, path, g.Server)
-	c := &Call{req: req, early: early, http: r, arrived: now, lapsed: now}
+	c := &Call{req: req, early: early, from: from, arrived: now, lapsed: now}
 	c.record.ID = parley.NewCallID()
+	c.record.Begun = now
+	c.record.CallerBinding = string(req.Binding)
+	c.record.Steps = make([]call.Step, 0, 8)
+	return c
+}
+
+// to notes which agent is called.
+func (c *Call) to(name parley.AgentName) {
 	c.record.Agent = name
 	if c.badName = parley.CheckName("agent", string(name)); c.badName != nil {
 		c.record.Agent = "" // such a name is nobody's, and does not go into records
 	}
-	c.record.Begun = now
-	c.record.CallerBinding = string(req.Binding)
-	c.record.Steps = make([]call.Step, 0, 8)
-	w.Header().Set(HeaderCallID, c.record.ID.String())
-	return c
+}
+
+// locate finds out who is called, where the message has to tell.
+func (c *Call) locate(ctx context.Context) *a2a.Error {
+	if c.from.whom == nil {
+		return nil
+	}
+	name, err := c.from.whom(ctx)
+	c.from.whom = nil
+	if err == nil {
+		c.to(name)
+	}
+	return err
 }
 
 // lap notes that a step is over.

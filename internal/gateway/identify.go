@@ -18,37 +18,56 @@ func throughSocket(r *http.Request) bool {
 	return ok && addr.Network() == "unix"
 }
 
-// credentialOf is what a request presents.
-func credentialOf(r *http.Request) identity.Credential {
+// credential is what a request presents.
+func (a *Arrival) credential() identity.Credential {
 	return identity.Credential{
 		// Several lines are no credential: others may read another one of them.
-		Authorization: strings.Join(r.Header["Authorization"], ", "),
-		XAPIKey:       strings.Join(r.Header["X-Api-Key"], ", "),
-		RemoteAddr:    r.RemoteAddr,
-		LocalSocket:   throughSocket(r),
+		Authorization: strings.Join(a.Header["Authorization"], ", "),
+		XAPIKey:       strings.Join(a.Header["X-Api-Key"], ", "),
+		RemoteAddr:    a.RemoteAddr,
+		LocalSocket:   a.LocalSocket,
 	}
 }
 
 // identify says who calls. It fails closed: without a valid credential only an
 // agent that the configuration opens by name can be reached.
 func (g *Gateway) identify(ctx context.Context, c *Call) error {
-	credential := credentialOf(c.http)
-	switch {
-	case credential.Empty() && !credential.LocalSocket && g.anonymous[c.record.Agent]:
-		c.caller = identity.AnonymousCaller(g.Environment)
-	default:
-		caller, err := g.Identity.Identify(ctx, credential)
-		if err != nil {
+	credential := c.from.credential()
+	shown := !credential.Empty() || credential.LocalSocket
+	if credential.Empty() {
+		if err := g.throttleAddress(ctx, &c.from); err != nil {
 			return err
 		}
-		c.caller = caller
 	}
-	c.record.Caller = c.caller.Name
-	c.record.CallerOwner = c.caller.Owner
-	c.record.CallerAgent = c.caller.Agent
-	c.record.Environment = c.caller.Environment
+	if !shown && len(g.anonymous) > 0 {
+		// Only now does it matter whom the call is for; the message of a caller
+		// with a wrong credential is not even received.
+		if err := c.locate(ctx); err != nil {
+			return err
+		}
+	}
+	caller := identity.AnonymousCaller(g.Environment)
+	if shown || !g.anonymous[c.record.Agent] {
+		var err error
+		if caller, err = g.Identity.Identify(ctx, credential); err != nil {
+			if frozen := identity.FrozenCaller(err); frozen != nil {
+				c.comesFrom(frozen) // it is known, so the refusal is recorded
+			}
+			return err
+		}
+	}
+	c.comesFrom(caller)
 	g.lap(c, "identify")
 	return nil
+}
+
+// comesFrom notes who calls.
+func (c *Call) comesFrom(caller *identity.Caller) {
+	c.caller = caller
+	c.record.Caller = caller.Name
+	c.record.CallerOwner = caller.Owner
+	c.record.CallerAgent = caller.Agent
+	c.record.Environment = caller.Environment
 }
 
 // resolve finds the agent and checks that this caller may call it.

@@ -17,12 +17,14 @@ type openCalls struct {
 	idle   map[call.TaskKey][]*call.Record // guarded by mu; waiting for their task to become final
 	byID   map[parley.CallID]call.TaskKey  // guarded by mu; the idle ones
 	onTask map[call.TaskKey]int            // guarded by mu; live exchanges that follow a task
+	frozen map[parley.PrincipalName]bool   // guarded by mu; whose exchanges end at once
 }
 
 // liveCall is a call in exchange with its agent.
 type liveCall struct {
 	cancel context.CancelCauseFunc
 	agent  parley.AgentName
+	caller parley.PrincipalName
 	task   call.TaskKey // zero until known
 }
 
@@ -39,7 +41,10 @@ func newOpenCalls() *openCalls {
 func (o *openCalls) start(r *call.Record, cancel context.CancelCauseFunc) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.live[r.ID] = &liveCall{cancel: cancel, agent: r.Agent}
+	o.live[r.ID] = &liveCall{cancel: cancel, agent: r.Agent, caller: r.Caller}
+	if o.frozen[r.Caller] { // since it was identified
+		cancel(errFrozen)
+	}
 }
 
 // follow notes which task a live call works on.
@@ -140,6 +145,28 @@ func (o *openCalls) find(id parley.CallID) (key call.TaskKey, cancel context.Can
 		return l.task, l.cancel
 	}
 	return o.byID[id], nil
+}
+
+// freeze ends the live exchanges of these callers, and those that they begin
+// from now on.
+func (o *openCalls) freeze(callers []parley.PrincipalName) (ended int) {
+	frozen := make(map[parley.PrincipalName]bool, len(callers))
+	for _, name := range callers {
+		frozen[name] = true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.frozen = frozen
+	if len(frozen) == 0 {
+		return 0
+	}
+	for _, l := range o.live {
+		if frozen[l.caller] {
+			l.cancel(errFrozen)
+			ended++
+		}
+	}
+	return ended
 }
 
 // cancelAll ends every live exchange: the last resort of a shutdown.

@@ -24,22 +24,21 @@ import (
 const maxReferences = 64
 
 // read takes in the body and checks the request against its method.
-func (g *Gateway) read(c *Call) error {
-	c.record.Reference = reference(c.http.Header)
-	c.incoming = trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.HeaderCarrier(c.http.Header)))
+func (g *Gateway) read(ctx context.Context, c *Call) error {
+	c.record.Reference = reference(c.from.Header)
+	c.incoming = trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.HeaderCarrier(c.from.Header)))
 	if c.incoming.IsValid() && !c.anonymous() {
 		c.record.TraceID = c.incoming.TraceID().String()
 	}
 	if c.early != nil {
 		return c.early
 	}
-	if limit := g.Server.Limits.Bytes(); c.http.ContentLength > limit { // not a byte of it is waited for
-		return a2a.NewError(a2a.ReasonTooLarge, "the request has more than %d bytes; refer to files by URL", limit)
+	if err := c.locate(ctx); err != nil {
+		return err
 	}
-	body := &countingReader{r: c.http.Body}
-	err := c.req.ReadBody(body)
+	size, err := c.from.receive(ctx)
 	q := c.req
-	c.record.BytesIn = body.n
+	c.record.BytesIn = size
 	c.record.Method = methodName(q.Method)
 	c.record.Version = string(q.Version)
 	c.record.MessageID = q.Facts.MessageID

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 )
@@ -18,10 +19,15 @@ var (
 	errShutdown = errors.New("the mesh is stopping")
 	errCanceled = errors.New("canceled by an operator")
 	errDeadline = errors.New("the call's deadline passed")
+	errFrozen   = errors.New("the caller was frozen")
 )
 
-// ReasonAgentUnknown answers calls to a name that no agent has.
-const ReasonAgentUnknown a2a.Reason = "AGENT_NOT_FOUND"
+// Reasons of the mesh's own, beside those that the protocol and package a2a
+// define.
+const (
+	ReasonAgentUnknown a2a.Reason = "AGENT_NOT_FOUND"  // no agent has that name
+	ReasonFrozen       a2a.Reason = "PRINCIPAL_FROZEN" // everything of the caller's is stopped
+)
 
 // refuse turns what stopped a call into the caller's answer and into how the
 // record ends. Internal causes go to the log, never to the caller.
@@ -39,11 +45,13 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	switch kind {
 	case parley.Unauthorized, parley.Exhausted:
 		e.Challenge = identity.Challenge(err)
-		e.RetryAfter = identity.RetryAfter(err)
+		e.RetryAfter = max(identity.RetryAfter(err), limit.RetryAfter(err))
+	case parley.Frozen:
+		e.Reason = ReasonFrozen
 	case parley.NotFound:
 		e.Reason, e.RPCCode, e.HTTP, e.Status = ReasonAgentUnknown, -32601, http.StatusNotFound, "NOT_FOUND"
 	case parley.Internal, parley.Unavailable:
-		g.Log.Log(c.http.Context(), refusalLevel(err), "call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
+		g.Log.Log(context.Background(), refusalLevel(err), "call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
 	}
 	shape := parley.ShapeRefused
 	if kind == parley.NotFound || kind == parley.Invalid {
@@ -111,7 +119,7 @@ func protocolError(kind parley.Kind, message string) *a2a.Error {
 		reason = a2a.ReasonTaskNotFound
 	case parley.Unauthorized:
 		reason = a2a.ReasonUnauthenticated
-	case parley.Denied:
+	case parley.Denied, parley.Frozen:
 		reason = a2a.ReasonForbidden
 	case parley.Exhausted:
 		reason = a2a.ReasonRateLimited
@@ -160,6 +168,8 @@ func gone(ctx context.Context) (parley.Shape, bool) {
 		return "", false
 	case errors.Is(cause, errShutdown):
 		return parley.ShapeStopped, true
+	case errors.Is(cause, errFrozen):
+		return parley.ShapeFrozen, true
 	case errors.Is(cause, errCanceled):
 		return parley.ShapeCanceled, true
 	case errors.Is(cause, context.Canceled):

@@ -22,8 +22,8 @@ func (g *Gateway) end(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply
 		g.Calls.Stream(ctx, 1)
 		return reply
 	}
-	if c.caller == nil {
-		return reply // nobody was identified: counted and summarised, not recorded one by one
+	if c.caller == nil || c.limited {
+		return reply // nobody was identified, or they ask too often: counted and summarised, not recorded one by one
 	}
 	g.measure(c, reply)
 	// A task that the caller learns of must be the caller's, durably, before.

@@ -25,7 +25,7 @@ type acceptedStream struct {
 	ended   bool // an error frame was passed on
 	over    bool // the agent's own end was passed on
 	gone    bool // the caller left
-	stopped bool // the mesh stops
+	stopped bool // the mesh stops, or the caller was frozen
 	bytes   int64
 }
 
@@ -120,7 +120,8 @@ func (s *acceptedStream) broke(err error) a2a.Frame {
 	if err == io.EOF {
 		err = a2a.ErrEndEarly
 	}
-	s.stopped = errors.Is(context.Cause(s.exchange), errShutdown)
+	cause := context.Cause(s.exchange)
+	s.stopped = errors.Is(cause, errShutdown) || errors.Is(cause, errFrozen)
 	return a2a.Frame{Err: s.gateway.unanswered(s.exchange, s.call, err).Err}
 }
 
@@ -155,7 +156,7 @@ func (g *Gateway) streamEnded(s *acceptedStream) {
 		c.ends(parley.Judge(parley.ShapeCut).Outcome, string(parley.ShapeCut), unansweredMessages[parley.ShapeCut])
 	}
 	g.lap(c, "stream")
-	ctx := context.WithoutCancel(c.http.Context())
+	ctx := context.WithoutCancel(s.exchange)
 	if err := g.write(ctx, c, false); err != nil {
 		g.Log.Error("call not settled", "call", c.record.ID, "agent", c.record.Agent, "err", err)
 	}

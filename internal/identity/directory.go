@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/parley"
@@ -41,6 +42,10 @@ type Options struct {
 	Addresses int
 	// SummaryEvery is how often Run tells of failures; 0 means a minute.
 	SummaryEvery time.Duration
+	// Frozen is told the names of all frozen principals whenever they may have
+	// changed, one call at a time; nil means that nobody needs to know. See
+	// RunFreezes.
+	Frozen func(all []parley.PrincipalName)
 }
 
 func (o Options) withDefaults() Options {
@@ -80,6 +85,9 @@ type Directory struct {
 	local    *Caller
 	cache    keyCache
 	failures failures
+
+	frozenMu sync.Mutex    // one telling of Options.Frozen at a time
+	changed  chan struct{} // holds a token where an Invalidate has not been looked at
 }
 
 // NewDirectory makes a directory over a store. Nothing is read or written yet:
@@ -94,6 +102,7 @@ func NewDirectory(store Store, agents Agents, opts Options) *Directory {
 		}},
 		cache:    keyCache{limit: opts.CachedKeys},
 		failures: newFailures(opts),
+		changed:  make(chan struct{}, 1),
 	}
 }
 
@@ -114,7 +123,7 @@ func (c Credential) Empty() bool { return c.Authorization == "" && c.XAPIKey == 
 // that whoever owns the machine can act as somebody else.
 //
 // Errors: parley.Unauthorized (see Challenge), parley.Exhausted (see
-// RetryAfter), or what the store ran into. The Caller is shared and must not be
+// RetryAfter), parley.Frozen (see FrozenCaller), or what the store ran into. The Caller is shared and must not be
 // changed.
 func (d *Directory) Identify(ctx context.Context, c Credential) (*Caller, error) {
 	if c.Empty() {
@@ -134,7 +143,7 @@ func (d *Directory) Identify(ctx context.Context, c Credential) (*Caller, error)
 	hash := hashKey(text)
 	now := d.opts.Now()
 	if caller := d.cache.get(hash, now); caller != nil {
-		return caller, nil
+		return admitted(caller)
 	}
 	return d.verify(ctx, c, id, hash, now)
 }
@@ -178,7 +187,7 @@ func (d *Directory) verify(ctx context.Context, c Credential, id string, hash [3
 	}
 	caller := &Caller{Principal: *principal, KeyID: key.ID}
 	d.cache.put(hash, cachedKey{caller: caller, expires: key.ExpiresAt, generation: gen})
-	return caller, nil
+	return admitted(caller)
 }
 
 // refuse counts a failure and makes its error. A missing credential takes
@@ -197,7 +206,13 @@ func (d *Directory) refuse(c Credential, reason Reason) error {
 // Invalidate forgets every verified key. Writes through this directory do it
 // themselves; whoever follows the events of other processes calls it for
 // theirs.
-func (d *Directory) Invalidate() { d.cache.invalidate() }
+func (d *Directory) Invalidate() {
+	d.cache.invalidate()
+	select {
+	case d.changed <- struct{}{}:
+	default: // a look is due already, and will see this change too
+	}
+}
 
 // AnonymousCaller is the caller without a credential, for agents that the
 // configuration opens to such.

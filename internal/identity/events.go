@@ -32,9 +32,12 @@ type changeData struct {
 	Agent       parley.AgentName   `json:"agent,omitempty"`
 	Roles       []parley.Role      `json:"roles,omitempty"`
 	Description string             `json:"description,omitempty"`
+	Frozen      string             `json:"frozen,omitempty"` // the reason, of a principal that is frozen
 
 	Key       string               `json:"key,omitempty"` // the public half
 	Principal parley.PrincipalName `json:"principal,omitempty"`
+	Kind      NameKind             `json:"kind,omitempty"`     // of CertName
+	CertName  string               `json:"certName,omitempty"` // linked or unlinked
 	Note      string               `json:"note,omitempty"`
 	ExpiresAt *time.Time           `json:"expiresAt,omitempty"`
 
@@ -70,7 +73,7 @@ func (d *Directory) principalEvent(ctx context.Context, typ string, p *Principal
 func principalEvent(ctx context.Context, now time.Time, typ string, p *Principal) parley.Event {
 	return changeEvent(ctx, now, typ, "principals/"+string(p.Name), p.Owner, p.Environment, changeData{
 		Name: string(p.Name), Owner: p.Owner, Environment: p.Environment, Agent: p.Agent,
-		Roles: p.Roles, Description: p.Description,
+		Roles: p.Roles, Description: p.Description, Frozen: p.FrozenReason,
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -75,29 +76,13 @@ type attempts struct {
 }
 
 func newFailures(o Options) failures {
-	now, limit := o.Now(), rate.Limit(float64(o.FailuresPerMinute)/60)
+	now, perSecond := o.Now(), rate.Limit(float64(o.FailuresPerMinute)/60)
 	return failures{
-		limit: limit, burst: o.FailureBurst, addresses: o.Addresses,
+		limit: perSecond, burst: o.FailureBurst, addresses: o.Addresses,
 		started: now, since: now,
 		recent: make(map[Reason]int64), total: make(map[Reason]int64),
-		byAddr: make(map[netip.Addr]*attempts), overflow: rate.NewLimiter(limit, o.FailureBurst),
+		byAddr: make(map[netip.Addr]*attempts), overflow: rate.NewLimiter(perSecond, o.FailureBurst),
 	}
-}
-
-// addressOf is what one remote host counts as: its IPv4 address, or its IPv6
-// /64, which is what one host is given. What cannot be read shares one entry.
-func addressOf(remote string) netip.Addr {
-	ap, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := ap.Addr().Unmap().WithZone("")
-	if addr.Is6() {
-		if p, err := addr.Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return addr
 }
 
 func (f *failures) count(reason Reason) {
@@ -109,7 +94,7 @@ func (f *failures) count(reason Reason) {
 
 // wait is how long the address must wait before its next attempt; 0 for none.
 func (f *failures) wait(remote string, now time.Time) time.Duration {
-	addr := addressOf(remote)
+	addr := limit.HostOf(remote)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	bucket := f.overflow
@@ -133,7 +118,7 @@ func waitFor(bucket *rate.Limiter, now time.Time) time.Duration {
 // charge takes one failure from the address's allowance. Where nothing is left
 // it says how long to wait.
 func (f *failures) charge(remote string, now time.Time) time.Duration {
-	addr := addressOf(remote)
+	addr := limit.HostOf(remote)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	bucket := f.overflow

@@ -26,7 +26,14 @@ type Principal struct {
 	Description string
 	CreatedAt   time.Time
 	Version     int64
+	// FrozenAt is since when everything of the principal is refused; zero: it
+	// is not frozen. FrozenReason is what whoever froze it wrote.
+	FrozenAt     time.Time
+	FrozenReason string
 }
+
+// Frozen reports whether everything of the principal is refused.
+func (p *Principal) Frozen() bool { return !p.FrozenAt.IsZero() }
 
 // Key is an API key without its secret.
 type Key struct {
@@ -59,6 +66,8 @@ func (c *Caller) Has(role parley.Role) bool {
 // together. A missing row is a parley.NotFound error, a lost compare-and-set or
 // an existing name parley.Conflict.
 type Store interface {
+	NameStore
+
 	Owner(ctx context.Context, name parley.OwnerName) (*Owner, error)
 	Owners(ctx context.Context, after parley.OwnerName, limit int) ([]*Owner, error)
 	SaveOwner(ctx context.Context, o *Owner, events ...parley.Event) error // Version 0 creates
@@ -67,6 +76,8 @@ type Store interface {
 	Principal(ctx context.Context, name parley.PrincipalName) (*Principal, error)
 	Principals(ctx context.Context, owner parley.OwnerName, after parley.PrincipalName, limit int) ([]*Principal, error)
 	SavePrincipal(ctx context.Context, p *Principal, events ...parley.Event) error
+	// FrozenPrincipals gives the names of all that are frozen.
+	FrozenPrincipals(ctx context.Context) ([]parley.PrincipalName, error)
 	// DeletePrincipal deletes the principal's keys with it. What its calls have
 	// left belongs to nobody from then on, whoever has the name next.
 	DeletePrincipal(ctx context.Context, name parley.PrincipalName, version int64, events ...parley.Event) error

@@ -70,6 +70,11 @@ func (d *Directory) Key(ctx context.Context, id string) (*Key, error) {
 	return k, err
 }
 
+// KeyWithHolder gives one key and its principal, or a parley.NotFound error.
+func (d *Directory) KeyWithHolder(ctx context.Context, id string) (*Key, *Principal, error) {
+	return d.store.KeyByID(ctx, id)
+}
+
 // Keys gives keys by id, those behind after; principal empty means all.
 func (d *Directory) Keys(ctx context.Context, principal parley.PrincipalName, after string, limit int) ([]*Key, error) {
 	return d.store.Keys(ctx, principal, after, limit)

@@ -195,7 +195,7 @@ func checkRoles(wrong []parley.Field, roles []parley.Role) []parley.Field {
 	for i, r := range roles {
 		path := fmt.Sprintf("/roles/%d", i)
 		if _, err := parley.ParseRole(string(r)); err != nil {
-			wrong = append(wrong, parley.Field{Path: path, Problem: fmt.Sprintf("role %.63q is unknown", r), Fix: "use admin or operator"})
+			wrong = append(wrong, parley.Field{Path: path, Problem: fmt.Sprintf("role %.63q is unknown", r), Fix: "use admin, operator, registrar, auditor or viewer"})
 		} else if slices.Contains(roles[:i], r) {
 			wrong = append(wrong, parley.Field{Path: path, Problem: fmt.Sprintf("role %q stands twice", r), Fix: "name each role once"})
 		}

@@ -1,8 +1,10 @@
 package netguard
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -52,6 +54,14 @@ func (g *Guard) AgentTransport(opts TransportOptions) *Transport {
 		plain:  g.agentTransport("http", opts),
 		secure: g.agentTransport("https", opts),
 	}
+}
+
+// AgentDialer returns a dialer for connections to agents that other protocols
+// than HTTP run over. The scheme is https where TLS will be spoken on them, else
+// http, which leads to addresses inside network.allow only. The dialer resolves
+// names itself; a refusal is a *RefusedError in the error's chain.
+func (g *Guard) AgentDialer(scheme string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return g.dial(agentPurpose(scheme))
 }
 
 func (g *Guard) agentTransport(scheme string, opts TransportOptions) *http.Transport {

@@ -17,6 +17,7 @@ const (
 	Conflict                 // the thing exists already, or has changed meanwhile
 	Unauthorized             // no credential, or one that is not valid
 	Denied                   // who asks is known and may not
+	Frozen                   // who asks is known, and everything of theirs is stopped
 	Exhausted                // a limit is reached; later may help
 	Unavailable              // something needed is away; later may help
 	Timeout                  // a deadline passed
@@ -42,6 +43,7 @@ var kinds = [...]KindInfo{
 	Conflict:     {"conflict", 409, -32602, 5, false},
 	Unauthorized: {"unauthorized", 401, -31401, 4, false},
 	Denied:       {"denied", 403, -31403, 4, false},
+	Frozen:       {"principal_frozen", 403, -31403, 4, false},
 	Exhausted:    {"exhausted", 429, -31429, 7, true},
 	Unavailable:  {"unavailable", 503, -31503, 7, true},
 	Timeout:      {"timeout", 504, -31504, 6, true},

@@ -81,15 +81,24 @@ type Role string
 
 // The roles of the control API.
 const (
-	RoleAdmin    Role = "admin"    // everything
-	RoleOperator Role = "operator" // reads everything, changes agents
+	RoleAdmin     Role = "admin"     // everything
+	RoleOperator  Role = "operator"  // keeps agents and callers running, for all owners
+	RoleRegistrar Role = "registrar" // keeps what one owner has in one environment
+	RoleAuditor   Role = "auditor"   // reads what happened, of all owners
+	RoleViewer    Role = "viewer"    // reads what there is
 )
+
+// Roles lists all roles, the one with the most rights first.
+var Roles = []Role{RoleAdmin, RoleOperator, RoleRegistrar, RoleAuditor, RoleViewer}
 
 // ParseRole reads a role's name.
 func ParseRole(s string) (Role, error) {
-	switch r := Role(s); r {
-	case RoleAdmin, RoleOperator:
-		return r, nil
+	var known []string
+	for _, r := range Roles {
+		if s == string(r) {
+			return r, nil
+		}
+		known = append(known, string(r))
 	}
-	return "", fmt.Errorf("role %q is unknown: use %s", s, strings.Join([]string{string(RoleAdmin), string(RoleOperator)}, " or "))
+	return "", fmt.Errorf("role %q is unknown: use one of %s", s, strings.Join(known, ", "))
 }

@@ -59,6 +59,7 @@ const (
 	ShapeCallerGone Shape = "caller_gone" // the caller left before the answer
 	ShapeCanceled   Shape = "canceled"    // an operator ended the call
 	ShapeStopped    Shape = "stopped"     // the mesh stopped while the agent worked
+	ShapeFrozen     Shape = "frozen"      // the caller was frozen while the agent worked
 	ShapeNonsense   Shape = "nonsense"    // an answer that is not the protocol
 	ShapeForeignID  Shape = "foreign_id"  // an answer with an id that belongs to somebody else
 	ShapeTooLarge   Shape = "too_large"   // an answer over the size limit
@@ -120,6 +121,7 @@ var verdicts = map[Shape]Verdict{
 	ShapeCallerGone: {OutcomeCanceled, false},
 	ShapeCanceled:   {OutcomeCanceled, false},
 	ShapeStopped:    {OutcomeUnknown, false},
+	ShapeFrozen:     {OutcomeCanceled, false},
 	ShapeNonsense:   {OutcomeCrash, false},
 	ShapeForeignID:  {OutcomeCrash, false},
 	ShapeTooLarge:   {OutcomeCrash, false},

@@ -3,13 +3,16 @@ package parleytest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -18,7 +21,8 @@ import (
 // what the test says at the moment. Until it is told, it knows no task, which
 // is what a binding probe wants to hear.
 type Agent struct {
-	URL string // with a trailing slash
+	URL  string // with a trailing slash
+	GRPC string // host:port; empty unless that binding was asked for
 
 	server a2a.Server
 	mu     sync.Mutex
@@ -51,7 +55,15 @@ func NewAgent(t testing.TB, bindings ...a2a.Binding) *Agent {
 	// Short, so that a stream begins although its first frame is not there yet.
 	options := a2a.ServerOptions{KeepAlive: 100 * time.Millisecond}
 	a.server = a2a.Server{Handler: a2a.HandlerFunc(a.handle), Card: a.serveCard, Options: options}
+	if slices.Contains(bindings, a2a.GRPC) {
+		a.GRPC = ServeGRPC(t, a2agrpc.NewServer(a2agrpc.Serving(a2a.HandlerFunc(a.handle)), a2agrpc.Options{A2A: options}))
+	}
 	a.card = Card(a.URL, bindings...)
+	for i := range a.card.SupportedInterfaces {
+		if in := &a.card.SupportedInterfaces[i]; in.ProtocolBinding == a2a.GRPC {
+			in.URL = a.GRPC
+		}
+	}
 	server := &http.Server{Handler: a}
 	done := make(chan struct{})
 	go func() {
@@ -65,6 +77,23 @@ func NewAgent(t testing.TB, bindings ...a2a.Binding) *Agent {
 		<-done
 	})
 	return a
+}
+
+// ServeGRPC serves on loopback until the test ends, and gives the host:port.
+func ServeGRPC(t testing.TB, s *a2agrpc.Server) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
 }
 
 // Card is a card of v1.0 for an agent at one address.

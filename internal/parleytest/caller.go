@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -29,9 +30,12 @@ func (m *Mesh) Caller(agent parley.AgentName, binding a2a.Binding, key string) *
 	if key != "" {
 		header.Set("Authorization", "Bearer "+key)
 	}
+	endpoint := a2a.Endpoint{URL: m.URL(agent), Binding: binding, Version: a2a.V10}
+	if binding == a2a.GRPC {
+		endpoint.URL, endpoint.Tenant = "http://"+m.Ready.GRPC, gateway.TenantPrefix+string(agent)
+	}
 	return &Caller{mesh: m, Conn: &a2a.Conn{
-		Client: &a2a.Client{Transport: m.http}, Header: header,
-		Endpoint: a2a.Endpoint{URL: m.URL(agent), Binding: binding, Version: a2a.V10},
+		Client: &a2a.Client{Transport: m.http, GRPC: &a2agrpc.Client{Pool: m.grpc}}, Header: header, Endpoint: endpoint,
 	}}
 }
 

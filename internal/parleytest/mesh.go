@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/app"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
@@ -39,6 +41,7 @@ type Mesh struct {
 	opts Options
 	log  *logBuffer
 	http *http.Transport
+	grpc *a2agrpc.Pool
 	stop func() error // of the run; a second call does nothing
 }
 
@@ -47,14 +50,17 @@ type Mesh struct {
 func Start(t testing.TB, o Options) *Mesh {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.OpsListen = Dir(t), "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen = Dir(t), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Log.Level = config.LogDebug
 	if o.Configure != nil {
 		o.Configure(cfg)
 	}
 	m := &Mesh{Config: cfg, t: t, opts: o, log: &logBuffer{}, http: &http.Transport{DisableCompression: true}}
+	dial := new(net.Dialer).DialContext
+	m.grpc = a2agrpc.NewPool(a2agrpc.PoolOptions{DialTLS: dial, DialPlain: dial})
 	t.Cleanup(m.http.CloseIdleConnections)
 	t.Cleanup(m.Stop)
+	t.Cleanup(m.grpc.Close)
 	m.run()
 	return m
 }
@@ -91,6 +97,9 @@ func (m *Mesh) run() {
 	}
 	m.Ready = a.Ready()
 	m.Config.Listen = hostOf(m.Ready.Listen) // a restart answers where callers know it
+	if m.Ready.GRPC != "" {
+		m.Config.GRPCListen = m.Ready.GRPC
+	}
 	m.Admin = control.NewSocketClient(m.Ready.Socket)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

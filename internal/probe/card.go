@@ -35,6 +35,8 @@ func (l *look) readCard(raw []byte) error {
 		kept := registry.Interface{URL: i.URL, Binding: string(i.ProtocolBinding), Version: string(i.ProtocolVersion), Tenant: i.Tenant}
 		if !spoken(kept) {
 			kept.URL, kept.Binding, kept.Version, kept.Tenant = words(kept.URL, maxLabel), words(kept.Binding, maxLabel), words(kept.Version, maxLabel), words(kept.Tenant, maxLabel)
+		} else if i.ProtocolBinding == a2a.GRPC {
+			kept.URL = l.grpcURL(i.URL)
 		}
 		l.found.Interfaces = append(l.found.Interfaces, kept)
 	}

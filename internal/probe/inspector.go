@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
@@ -88,6 +89,7 @@ type look struct {
 	*Inspector
 	request   registry.InspectRequest
 	transport *netguard.Transport // of this look alone, closed at its end
+	grpc      *a2agrpc.Pool       // the same
 	found     *registry.Inspection
 	atHost    bool   // the card was found at the host's own place, while a path was asked for
 	auth      string // the command that stores what the card asks for; empty if it names nothing possible
@@ -101,9 +103,13 @@ func (i *Inspector) Inspect(ctx context.Context, request registry.InspectRequest
 	l := &look{
 		Inspector: i, request: request,
 		transport: i.guard.AgentTransport(netguard.TransportOptions{TLS: i.tls, IdlePerAgent: probesAtOnce}),
-		found:     &registry.Inspection{Use: -1},
+		grpc: a2agrpc.NewPool(a2agrpc.PoolOptions{
+			DialTLS: i.guard.AgentDialer("https"), DialPlain: i.guard.AgentDialer("http"), TLS: i.tls, DialTimeout: i.limits.Probe,
+		}),
+		found: &registry.Inspection{Use: -1},
 	}
 	defer l.transport.CloseIdleConnections()
+	defer l.grpc.Close()
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, i.limits.Total)
 	defer cancel()

@@ -60,13 +60,16 @@ func spoken(i registry.Interface) bool {
 	alone := a2a.AgentCard{SupportedInterfaces: []a2a.AgentInterface{
 		{URL: i.URL, ProtocolBinding: a2a.Binding(i.Binding), ProtocolVersion: a2a.Version(i.Version)},
 	}}
-	_, ok := alone.SelectInterface(a2a.V10)
+	_, ok := alone.SelectInterface(a2a.V10, a2a.JSONRPC, a2a.HTTPJSON, a2a.GRPC)
 	return ok
 }
 
 // probeOne probes one interface: in the binding of its label and, where
-// something else answers, in the other one.
+// something else answers over HTTP, in the other one that may be meant.
 func (l *look) probeOne(ctx context.Context, i *registry.Interface) finding {
+	if a2a.Binding(i.Binding) == a2a.GRPC {
+		return l.bindGRPC(ctx, i)
+	}
 	label, other := a2a.JSONRPC, a2a.HTTPJSON
 	if a2a.Binding(i.Binding) == other {
 		label, other = other, label

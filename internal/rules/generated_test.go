@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/internal/control"
 )
 
 var update = flag.Bool("update", false, "write generated files instead of comparing them")
@@ -21,6 +22,7 @@ var generators = []struct {
 	generate func() ([]byte, error)
 }{
 	{"docs/config.md", func() ([]byte, error) { return config.Reference(), nil }},
+	{"docs/roles.md", func() ([]byte, error) { return control.RolesPage(), nil }},
 	{"cmd/parley/modules.txt", linkedModules},
 }
 

@@ -23,9 +23,18 @@ func tombstone(name parley.PrincipalName, createdAt int64) parley.PrincipalName 
 }
 
 // departures are the principals that this process has deleted, or tried to, by
-// name, with the times at which they were made, in order. Calls end with their
-// process, so that earlier ones do not matter. Only the writer touches it.
+// name, with the times at which they were made, in order. On SQLite calls end
+// with their process, so that earlier ones do not matter; on PostgreSQL those of
+// all replicas are read back. Only the writer touches it.
 type departures map[parley.PrincipalName][]int64
+
+// add notes a principal that was deleted; it may be noted already.
+func (d departures) add(name parley.PrincipalName, createdAt int64) {
+	made := d[name]
+	if at, known := slices.BinarySearch(made, createdAt); !known {
+		d[name] = slices.Insert(made, at, createdAt)
+	}
+}
 
 // heir tells who owns what a call of a principal leaves that began at begun.
 // For nearly every call that is the principal; the database is asked only about
@@ -52,13 +61,15 @@ func (t *tx) heir(gone departures, name parley.PrincipalName, begun time.Time) (
 	return tombstone(name, former), nil
 }
 
-// leave hands what the principal owns to its tombstone and takes its keys away.
+// leave hands what the principal owns to its tombstone and takes its keys and
+// names away.
 // The principal's row is left to the caller. It looks at every context: they
 // are found by key alone, and principals are deleted too rarely for an index
 // that every new context would have to pay for.
 func (t *tx) leave(gone departures, name parley.PrincipalName, createdAt int64) error {
-	if made := gone[name]; !slices.Contains(made, createdAt) { // it may run again in the same batch
-		gone[name] = append(made, createdAt)
+	gone.add(name, createdAt)
+	if err := t.depart(name, createdAt); err != nil {
+		return err
 	}
 	heir := string(tombstone(name, createdAt))
 	for _, sql := range []string{
@@ -69,8 +80,12 @@ func (t *tx) leave(gone departures, name parley.PrincipalName, createdAt int64) 
 			return err
 		}
 	}
-	_, err := t.run(`DELETE FROM api_keys WHERE principal = ?`, string(name))
-	return err
+	for _, sql := range []string{`DELETE FROM api_keys WHERE principal = ?`, `DELETE FROM principal_names WHERE principal = ?`} {
+		if _, err := t.run(sql, string(name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeCallingSide deletes the principal under which an agent calls, if it has

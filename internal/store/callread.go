@@ -19,12 +19,12 @@ const callColumns = `seq, id, root, link, parent, depth, candidates, caller, cal
 
 func scanCall(row scanner) (*call.Record, error) {
 	var (
-		r                                              call.Record
-		id, root, parent                               []byte
-		candidates, steps                              string
-		endSeq, status, in, out, firstByte, totalNanos sql.NullInt64
+		r                                                   call.Record
+		id, root, parent                                    []byte
+		candidates, steps                                   string
+		seq, endSeq, status, in, out, firstByte, totalNanos sql.NullInt64
 	)
-	err := row.Scan(&r.Seq, &id, &root, &r.Link.Kind, &parent, &r.Link.Depth, optional(&candidates),
+	err := row.Scan(&seq, &id, &root, &r.Link.Kind, &parent, &r.Link.Depth, optional(&candidates),
 		&r.Caller, &r.CallerOwner, optional(&r.CallerAgent), &r.Environment,
 		&r.Agent, &r.AgentOwner, optional(&r.Instance), &r.Method,
 		optional(&r.CallerBinding), optional(&r.AgentBinding), optional(&r.Version), optional(&r.MessageID), optional(&r.Reference),
@@ -47,7 +47,7 @@ func scanCall(row scanner) (*call.Record, error) {
 	if r.Link.Kind == call.LinkParent && r.Link.Count == 0 {
 		r.Link.Candidates, r.Link.Count = []parley.CallID{r.Link.Parent}, 1
 	}
-	r.EndSeq, r.Status = endSeq.Int64, int(status.Int64)
+	r.Seq, r.EndSeq, r.Status = seq.Int64, endSeq.Int64, int(status.Int64)
 	r.BytesIn, r.BytesOut = in.Int64, out.Int64
 	r.FirstByte, r.Total = time.Duration(firstByte.Int64), time.Duration(totalNanos.Int64)
 	r.Steps = decodeSteps(steps)
@@ -83,16 +83,16 @@ func (db *DB) Calls(ctx context.Context, f call.Filter) ([]*call.Record, error) 
 	if err := db.fresh(ctx); err != nil {
 		return nil, db.fault(op, "", err)
 	}
-	w, err := callsWhere(f)
+	w, err := db.callsWhere(f)
 	if err != nil {
 		return nil, err
 	}
 	records, err := query(ctx, db, scanCall,
-		`SELECT `+callColumns+` FROM calls`+w.String()+` ORDER BY seq DESC LIMIT ?`, append(w.args, page(f.Limit))...)
+		`SELECT `+callColumns+` FROM calls`+w.String()+` ORDER BY `+db.sql.callOrder+` DESC LIMIT ?`, append(w.args, page(f.Limit))...)
 	return records, db.fault(op, "", err)
 }
 
-func callsWhere(f call.Filter) (w where, err error) {
+func (db *DB) callsWhere(f call.Filter) (w where, err error) {
 	if f.Caller != "" {
 		w.and("caller = ?", string(f.Caller))
 	}
@@ -132,7 +132,7 @@ func callsWhere(f call.Filter) (w where, err error) {
 		w.and("begun_at < ?", f.Until.UnixMicro())
 	}
 	if !f.Before.IsZero() {
-		w.and("seq < (SELECT b.seq FROM calls b WHERE b.id = ?)", f.Before[:])
+		w.and(db.sql.callOrder+" < (SELECT b."+db.sql.callOrder+" FROM calls b WHERE b.id = ?)", f.Before[:])
 	}
 	return w, nil
 }
@@ -144,16 +144,21 @@ func (db *DB) Tree(ctx context.Context, root parley.CallID) ([]*call.Record, err
 		return nil, db.fault(op, parley.Subject(root.String()), err)
 	}
 	records, err := query(ctx, db, scanCall,
-		`SELECT `+callColumns+` FROM calls WHERE root = ? OR id = ? ORDER BY seq LIMIT ?`, root[:], root[:], treeMax)
+		`SELECT `+callColumns+` FROM calls WHERE root = ? OR id = ? ORDER BY `+db.sql.callOrder+` LIMIT ?`, root[:], root[:], treeMax)
 	return records, db.fault(op, parley.Subject(root.String()), err)
 }
 
-// OpenCalls gives every open call, oldest first: what a mesh that starts goes
-// on watching. There is no limit to them but that of how many calls a mesh keeps
+// OpenCalls gives every open call that is this process's, oldest first: what a
+// mesh that starts goes on watching. There is no limit to them but that of how many calls a mesh keeps
 // open, and holds in memory, at once.
 func (db *DB) OpenCalls(ctx context.Context) ([]*call.Record, error) {
 	if err := db.fresh(ctx); err != nil {
 		return nil, db.fault("store.open_calls", "", err)
+	}
+	if db.pg != nil {
+		records, err := query(ctx, db, scanCall,
+			`SELECT `+callColumns+` FROM calls WHERE replica = ? AND ended_at IS NULL ORDER BY num`, db.pg.id.Load())
+		return records, db.fault("store.open_calls", "", err)
 	}
 	records, err := query(ctx, db, scanCall,
 		`SELECT `+callColumns+` FROM calls INDEXED BY calls_open WHERE ended_at IS NULL ORDER BY seq`)

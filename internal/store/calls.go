@@ -8,26 +8,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
-const insertCall = `INSERT INTO calls (
-	seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
-	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
-	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state)
-	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
-
-const insertEndedCall = `INSERT INTO calls (
-	seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
-	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
-	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state,
-	end_seq, ended_at, outcome, reason, detail, status, bytes_in, bytes_out, first_byte, total, steps)
-	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
-
-// beginColumns are the values of insertCall.
-func beginColumns(r *call.Record, seq int64) []driver.Value {
+// beginColumns are the values of callStart.
+func beginColumns(r *call.Record) []driver.Value {
 	var root, parent, candidates driver.Value
 	if r.Root != r.ID && !r.Root.IsZero() {
 		root = r.Root[:]
@@ -41,26 +29,28 @@ func beginColumns(r *call.Record, seq int64) []driver.Value {
 	}
 	v := make([]driver.Value, 0, 38)
 	return append(v,
-		seq, r.ID[:], root, string(r.Link.Kind), parent, int64(r.Link.Depth), candidates,
+		r.ID[:], root, string(r.Link.Kind), parent, int64(r.Link.Depth), candidates,
 		string(r.Caller), string(r.CallerOwner), text(r.CallerAgent), string(r.Environment),
-		string(r.Agent), string(r.AgentOwner), text(r.Instance), r.Method,
-		text(r.CallerBinding), text(r.AgentBinding), text(r.Version), text(r.MessageID), text(r.Reference),
+		string(r.Agent), string(r.AgentOwner), text(r.Instance), plain(r.Method),
+		text(r.CallerBinding), text(r.AgentBinding), text(r.Version), text(plain(r.MessageID)), text(plain(r.Reference)),
 		text(r.TraceID), text(r.SpanID), micros(r.Begun), micros(r.Deadline),
-		text(r.ContextID), text(r.TaskID), text(r.TaskState))
+		text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
 }
 
-const endCall = `UPDATE calls SET context_id = ?, task_id = ?, task_state = ?,
-	end_seq = ?, ended_at = ?, outcome = ?, reason = ?, detail = ?, status = ?,
-	bytes_in = ?, bytes_out = ?, first_byte = ?, total = ?, steps = ?
-	WHERE seq = ? AND ended_at IS NULL`
-
-// endColumns are the values of endCall without the last.
-func endColumns(v []driver.Value, r *call.Record, seq int64) []driver.Value {
-	return append(v, seq, micros(r.Ended), string(r.Outcome), text(r.Reason), text(r.Detail), int64(r.Status),
+// endColumns are the values of callOver.
+func endColumns(v []driver.Value, r *call.Record) []driver.Value {
+	return append(v, micros(r.Ended), string(r.Outcome), text(r.Reason), text(plain(r.Detail)), int64(r.Status),
 		r.BytesIn, r.BytesOut, int64(r.FirstByte), int64(r.Total), text(encodeSteps(r.Steps)))
 }
 
-const bindCall = `UPDATE calls SET context_id = ?, task_id = ?, task_state = ? WHERE seq = ? AND ended_at IS NULL`
+// plain is s as a column of text can keep it in any database: a record that says
+// what a caller sent must not fail because of what that was.
+func plain(s string) string {
+	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
 
 // encodeSteps writes steps as name:nanoseconds, separated by blanks. Names are
 // the gateway's own words and hold neither.
@@ -125,11 +115,38 @@ func (b *begin) write(tx *tx) error {
 			return err
 		}
 	}
-	b.seq = tx.next()
-	_, err := tx.run(insertCall, beginColumns(&b.record, b.seq)...)
+	v := beginColumns(&b.record)
+	if b.db.pg != nil {
+		v = append(v, b.db.pg.id.Load())
+	} else {
+		b.seq = tx.next()
+		v = append(v, b.seq)
+	}
+	err := tx.insertCall(b.db.sql.insertCall, v, "store.begin", b.record.ID)
 	b.written = err == nil
-	return duplicate("store.begin", parley.Subject(b.record.ID.String()), "a call of this id exists", err)
+	return err
 }
+
+// insertCall writes a call's row, or gives a parley.Conflict error where it has
+// one.
+func (t *tx) insertCall(sql string, values []driver.Value, op parley.Op, id parley.CallID) error {
+	n, err := t.run(sql, values...)
+	if err == nil && n == 0 {
+		return parley.E(op, parley.Conflict, parley.Subject(id.String()), "a call of this id exists", nil)
+	}
+	return err
+}
+
+// row is what live keeps as the call's row, which is not 0.
+func (b *begin) row() int64 {
+	if b.db.pg != nil {
+		return byID
+	}
+	return b.seq
+}
+
+// byID stands for a row that is found by the call's id.
+const byID = -1
 
 // claim makes the call's context its caller's, who keeps it while the agent
 // works: a rival that asks meanwhile is refused, and not only at the end.
@@ -159,9 +176,9 @@ func (b *begin) ended(err error) {
 		b.db.stats.refused()
 		b.db.opt.Log.Error("a call was begun without a record", "call", b.record.ID, "agent", b.record.Agent, "err", err)
 	case b.waited:
-		b.db.live.begun(&b.record, b.seq)
+		b.db.live.begun(&b.record, b.row())
 	default:
-		b.db.live.place(b.record.ID, b.seq)
+		b.db.live.place(b.record.ID, b.row())
 	}
 }
 
@@ -344,7 +361,7 @@ func (k *settlement) write(tx *tx) error {
 		return err
 	}
 	k.written = true
-	return tx.events(k.Events)
+	return tx.tell(k.Events)
 }
 
 // claims writes the task and the context, where they are the caller's.
@@ -385,6 +402,9 @@ func (k *settlement) claims(tx *tx) error {
 // row may be there although Begin failed: who waited for it left while it was
 // being written.
 func (k *settlement) end(tx *tx) error {
+	if k.db.pg != nil {
+		return k.endByID(tx)
+	}
 	if !k.Insert {
 		seq, err := k.row(tx)
 		if err != nil {
@@ -410,17 +430,54 @@ func (k *settlement) end(tx *tx) error {
 
 // insert writes the record as a row of its own.
 func (k *settlement) insert(tx *tx) error {
+	const op parley.Op = "store.settle"
 	r := k.Record
-	r.Seq = tx.next()
-	v := beginColumns(r, r.Seq)
-	var err error
-	if r.Open() {
-		_, err = tx.run(insertCall, v...)
-	} else {
-		r.EndSeq = tx.next()
-		_, err = tx.run(insertEndedCall, endColumns(v, r, r.EndSeq)...)
+	v := beginColumns(r)
+	sql := k.db.sql.insertCall
+	if !r.Open() {
+		v, sql = endColumns(v, r), k.db.sql.insertEndedCall
 	}
-	return duplicate("store.settle", parley.Subject(r.ID.String()), "a call of this id exists", err)
+	if k.db.pg != nil {
+		return tx.insertCall(sql, append(v, k.db.pg.id.Load()), op, r.ID)
+	}
+	r.Seq = tx.next()
+	v = append(v, r.Seq)
+	if !r.Open() {
+		r.EndSeq = tx.next()
+		v = append(v, r.EndSeq)
+	}
+	return tx.insertCall(sql, v, op, r.ID)
+}
+
+// endByID is end where rows are found by the call's id and get their places in
+// the feed later.
+func (k *settlement) endByID(tx *tx) error {
+	r := k.Record
+	update := func() (int64, error) {
+		v := append(make([]driver.Value, 0, 16), text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
+		sql := k.db.sql.bindCall
+		if !r.Open() {
+			v, sql = endColumns(v, r), k.db.sql.endCall
+		}
+		return tx.run(sql, append(v, r.ID[:])...)
+	}
+	if !k.Insert {
+		if n, err := update(); n > 0 || err != nil {
+			return err
+		}
+	}
+	err := k.insert(tx)
+	if parley.KindOf(err) != parley.Conflict || err == nil {
+		return err
+	}
+	if n, err := update(); n > 0 || err != nil {
+		return err
+	}
+	return endedBefore(r)
+}
+
+func endedBefore(r *call.Record) error {
+	return parley.E("store.settle", parley.Conflict, parley.Subject(r.ID.String()), "the call has ended before", nil)
 }
 
 // row gives the place of the call's row, 0 where it has none. What an earlier
@@ -438,7 +495,7 @@ func (k *settlement) row(tx *tx) (int64, error) {
 // callSeq asks the database for the place of a call's row, 0 where it has none.
 func (t *tx) callSeq(id parley.CallID) (int64, error) {
 	var dest [1]driver.Value
-	found, err := t.first(dest[:], `SELECT seq FROM calls WHERE id = ?`, id[:])
+	found, err := t.first(dest[:], t.db.sql.callKey, id[:])
 	if err != nil || !found {
 		return 0, err
 	}
@@ -456,7 +513,8 @@ func (k *settlement) stands(tx *tx) (bool, error) {
 	found, err := tx.first(dest[:], `SELECT seq, end_seq FROM calls WHERE id = ? AND ended_at = ? AND outcome = ?`,
 		r.ID[:], micros(r.Ended), string(r.Outcome))
 	if found && err == nil {
-		r.Seq, r.EndSeq = dest[0].(int64), dest[1].(int64)
+		r.Seq, _ = dest[0].(int64) // NULL where places come later
+		r.EndSeq, _ = dest[1].(int64)
 	}
 	return found, err
 }
@@ -466,15 +524,15 @@ func (k *settlement) update(tx *tx, seq int64) error {
 	r := k.Record
 	r.Seq = seq
 	v := make([]driver.Value, 0, 16)
-	v = append(v, text(r.ContextID), text(r.TaskID), text(r.TaskState))
-	sql := bindCall
+	v = append(v, text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
+	sql := k.db.sql.bindCall
 	if !r.Open() {
 		r.EndSeq = tx.next()
-		v, sql = endColumns(v, r, r.EndSeq), endCall
+		v, sql = append(endColumns(v, r), r.EndSeq), k.db.sql.endCall
 	}
 	n, err := tx.run(sql, append(v, r.Seq)...)
 	if err == nil && n == 0 {
-		return parley.E("store.settle", parley.Conflict, parley.Subject(r.ID.String()), "the call has ended before", nil)
+		return endedBefore(r)
 	}
 	return err
 }
@@ -483,7 +541,11 @@ func (k *settlement) ended(err error) {
 	k.db.live.settled(&k.Settlement, err)
 	if err == nil {
 		if k.Record.Open() && k.db.live.seq(k.Record.ID) == 0 {
-			k.db.live.begun(k.Record, k.Record.Seq)
+			row := k.Record.Seq
+			if k.db.pg != nil {
+				row = byID
+			}
+			k.db.live.begun(k.Record, row)
 		}
 		return
 	}
@@ -518,13 +580,28 @@ func (db *DB) endForeign(k *settlement) {
 
 // Recover ends the calls of which nobody will learn the end: begun by a
 // process that died, without a task to ask for. It is called once, before any
-// call is served, and tells how many there were.
+// call is served, and tells how many there were. What such a process left with a
+// task is this one's from then on (OpenCalls).
 func (db *DB) Recover(ctx context.Context, now time.Time) (unknown int, err error) {
-	verdict := parley.Judge(parley.ShapeMeshDied)
-	records, err := db.OpenCalls(ctx)
-	if err != nil {
-		return 0, err
+	const op parley.Op = "store.recover"
+	var records []*call.Record
+	if db.pg != nil {
+		records, err = db.adopt(ctx)
+	} else {
+		records, err = db.OpenCalls(ctx)
 	}
+	if err != nil {
+		return 0, db.fault(op, "", err)
+	}
+	if unknown, err = db.endUnknown(ctx, records, now); err != nil {
+		return unknown, err
+	}
+	return unknown, db.fault(op, "", db.catchUp(ctx))
+}
+
+// endUnknown ends those of another process's calls that have no task.
+func (db *DB) endUnknown(ctx context.Context, records []*call.Record, now time.Time) (unknown int, err error) {
+	verdict := parley.Judge(parley.ShapeMeshDied)
 	for _, r := range records {
 		if r.TaskID != "" {
 			continue
@@ -538,5 +615,5 @@ func (db *DB) Recover(ctx context.Context, now time.Time) (unknown int, err erro
 		}
 		unknown++
 	}
-	return unknown, db.fault("store.recover", "", db.catchUp(ctx))
+	return unknown, nil
 }

@@ -11,10 +11,27 @@ import (
 	"modernc.org/sqlite"
 )
 
-// conn is the writer's connection. It works below database/sql, whose locks
-// and conversions cost as much as the statements themselves. It belongs to the
-// writer's goroutine.
-type conn struct {
+// conn is the writer's connection, which belongs to its goroutine. Statements
+// are constants in the common subset of both databases, with ? or ?1 for their
+// arguments.
+type conn interface {
+	// run executes a statement and tells how many rows it changed.
+	run(sql string, args ...driver.Value) (int64, error)
+	// first reads the first row of a query; found is false where there is none.
+	// Numbers are int64, text is string.
+	first(dest []driver.Value, sql string, args ...driver.Value) (found bool, err error)
+	begin() error
+	commit() error
+	rollback() error
+	// spoiled reports whether a statement that failed has ended the transaction:
+	// nothing that follows can succeed.
+	spoiled() bool
+	close() error
+}
+
+// sqliteConn works below database/sql, whose locks and conversions cost as much
+// as the statements themselves.
+type sqliteConn struct {
 	raw   driver.Conn
 	stmts map[string]*stmt
 }
@@ -27,7 +44,7 @@ type stmt struct {
 	args  []driver.NamedValue
 }
 
-func dial(dsn string) (*conn, error) {
+func dialSQLite(dsn string) (*sqliteConn, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
@@ -36,10 +53,10 @@ func dial(dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw, stmts: map[string]*stmt{}}, nil
+	return &sqliteConn{raw: raw, stmts: map[string]*stmt{}}, nil
 }
 
-func (c *conn) close() error {
+func (c *sqliteConn) close() error {
 	var errs []error
 	for _, s := range c.stmts {
 		errs = append(errs, s.Close())
@@ -49,7 +66,7 @@ func (c *conn) close() error {
 
 // prepared gives the statement for sql, which must be a constant: statements
 // are kept as long as the connection.
-func (c *conn) prepared(sql string, args []driver.Value) (*stmt, error) {
+func (c *sqliteConn) prepared(sql string, args []driver.Value) (*stmt, error) {
 	s := c.stmts[sql]
 	if s == nil {
 		p, err := c.raw.Prepare(sql)
@@ -74,8 +91,28 @@ func (c *conn) prepared(sql string, args []driver.Value) (*stmt, error) {
 	return s, nil
 }
 
-// run executes a statement and tells how many rows it changed.
-func (c *conn) run(sql string, args ...driver.Value) (int64, error) {
+func (c *sqliteConn) begin() error {
+	_, err := c.run("BEGIN IMMEDIATE")
+	return err
+}
+
+func (c *sqliteConn) commit() error {
+	_, err := c.run("COMMIT")
+	return err
+}
+
+// rollback ends the transaction. SQLite has ended it by itself after some
+// errors; then there is nothing to roll back and the error says so.
+func (c *sqliteConn) rollback() error {
+	_, err := c.run("ROLLBACK")
+	return err
+}
+
+// spoiled is false: a failed statement leaves the others of its transaction as
+// they are.
+func (c *sqliteConn) spoiled() bool { return false }
+
+func (c *sqliteConn) run(sql string, args ...driver.Value) (int64, error) {
 	s, err := c.prepared(sql, args)
 	if err != nil {
 		return 0, err
@@ -87,8 +124,7 @@ func (c *conn) run(sql string, args ...driver.Value) (int64, error) {
 	return res.RowsAffected()
 }
 
-// first reads the first row of a query; found is false where there is none.
-func (c *conn) first(dest []driver.Value, sql string, args ...driver.Value) (found bool, err error) {
+func (c *sqliteConn) first(dest []driver.Value, sql string, args ...driver.Value) (found bool, err error) {
 	s, err := c.prepared(sql, args)
 	if err != nil {
 		return false, err

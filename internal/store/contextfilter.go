@@ -18,7 +18,8 @@ const filterProbes = 4
 // filter). Nearly every plain exchange shows a context that nobody has used
 // before, and asking the database whose it is costs more than all else that is
 // read for a call. It only grows; what retention deletes stays in it until the
-// next start. The zero value is not usable.
+// next start. The zero value knows nothing:
+// any context may be there. It is for databases that others write as well.
 type contextFilter struct{ words []atomic.Uint64 }
 
 func newContextFilter() contextFilter {
@@ -27,6 +28,9 @@ func newContextFilter() contextFilter {
 
 // add notes a context before its row can be written.
 func (f contextFilter) add(key int64) {
+	if f.words == nil {
+		return
+	}
 	for _, bit := range filterPlaces(key) {
 		if word := &f.words[bit/64]; word.Load()&(1<<(bit%64)) == 0 {
 			word.Or(1 << (bit % 64))
@@ -36,6 +40,9 @@ func (f contextFilter) add(key int64) {
 
 // mayHold is false where the table certainly has no row of that key.
 func (f contextFilter) mayHold(key int64) bool {
+	if f.words == nil {
+		return true
+	}
 	for _, bit := range filterPlaces(key) {
 		if f.words[bit/64].Load()&(1<<(bit%64)) == 0 {
 			return false

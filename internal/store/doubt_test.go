@@ -32,7 +32,7 @@ func doubt(tx *tx) error {
 	if _, err := tx.run(`PRAGMA query_only(0)`); err != nil {
 		return err
 	}
-	s, err := tx.prepared("COMMIT", nil)
+	s, err := tx.conn.(*sqliteConn).prepared("COMMIT", nil)
 	if err != nil {
 		return err
 	}

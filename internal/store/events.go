@@ -3,7 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -23,11 +23,27 @@ const (
 	callEnded = "call.ended"
 )
 
-const insertEvent = `INSERT INTO events (seq, subject, subject_seq, type, time, owner, environment, data)
-	VALUES (?, ?, coalesce((SELECT max(subject_seq) FROM events WHERE subject = ?), 0) + 1, ?, ?, ?, ?, ?)`
+// eventColumns are the columns of an event without its place, and eventValues
+// what goes into them: the subject comes twice.
+const (
+	eventColumns = `subject, subject_seq, type, time, owner, environment, data`
+	eventValues  = `?, coalesce((SELECT max(subject_seq) FROM events WHERE subject = ?), 0) + 1, ?, ?, ?, ?, ?`
+)
 
-// events writes events and gives them their places.
+// events writes events that tell of a change of what replicas keep in memory, and
+// notes it for them.
 func (t *tx) events(events []parley.Event) error {
+	for i := range events {
+		domain, _, _ := strings.Cut(events[i].Subject, "/")
+		if err := t.note(domain); err != nil {
+			return err
+		}
+	}
+	return t.tell(events)
+}
+
+// tell writes events, with their places where the writer gives them.
+func (t *tx) tell(events []parley.Event) error {
 	for i := range events {
 		e := &events[i]
 		if strings.HasPrefix(e.Subject, callSubject) {
@@ -37,8 +53,12 @@ func (t *tx) events(events []parley.Event) error {
 		if len(data) == 0 {
 			data = []byte("{}")
 		}
-		if _, err := t.run(insertEvent, t.next(), e.Subject, e.Subject, e.Type, e.Time.UnixMicro(),
-			string(e.Owner), string(e.Environment), data); err != nil {
+		v := make([]driver.Value, 0, 8)
+		if t.db.pg == nil {
+			v = append(v, t.next())
+		}
+		v = append(v, e.Subject, e.Subject, e.Type, e.Time.UnixMicro(), string(e.Owner), string(e.Environment), data)
+		if _, err := t.run(t.db.sql.insertEvent, v...); err != nil {
 			return err
 		}
 	}
@@ -47,7 +67,7 @@ func (t *tx) events(events []parley.Event) error {
 
 // AppendEvents keeps events that belong to no other change of state.
 func (db *DB) AppendEvents(ctx context.Context, events ...parley.Event) error {
-	return db.fault("store.append_events", "", db.w.do(ctx, statements(func(t *tx) error { return t.events(events) })))
+	return db.fault("store.append_events", "", db.w.do(ctx, statements(func(t *tx) error { return t.tell(events) })))
 }
 
 // Events gives the events behind the place after, in order, limit at most. A
@@ -57,11 +77,11 @@ func (db *DB) Events(ctx context.Context, after int64, limit int) (events []parl
 	limit = page(limit)
 	// One snapshot for the three sources: between two statements a commit
 	// could add to a source that was read already.
-	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := db.read.begin(ctx)
 	if err != nil {
 		return nil, db.fault(op, "", err)
 	}
-	defer func() { err = db.fault(op, "", errors.Join(err, tx.Rollback())) }()
+	defer func() { err = db.fault(op, "", errors.Join(err, tx.end())) }()
 	if events, err = queryOn(ctx, tx, scanEvent, `SELECT seq, subject, subject_seq, type, time, owner, environment, data
 		FROM events WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit); err != nil {
 		return nil, err
@@ -168,6 +188,6 @@ const selectLastSeq = `SELECT max(
 
 // LastSeq is the last place in the feed that is taken.
 func (db *DB) LastSeq(ctx context.Context) (seq int64, err error) {
-	err = db.read.QueryRowContext(ctx, selectLastSeq).Scan(&seq)
+	err = db.read.QueryRowContext(ctx, db.sql.lastSeq).Scan(&seq)
 	return seq, db.fault("store.last_seq", "", err)
 }

@@ -25,6 +25,9 @@ func code(err error) (extended, primary int) {
 // surroundings reports whether err comes from the disk or the process, and not
 // from what was asked: every other operation would fail like it.
 func surroundings(err error) bool {
+	if outage(err) {
+		return true
+	}
 	switch _, primary := code(err); primary {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
 		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY,
@@ -50,6 +53,8 @@ func (db *DB) fault(op parley.Op, subject parley.Subject, err error) error {
 		return e
 	}
 	switch {
+	case outage(err):
+		return parley.E(op, parley.Unavailable, subject, db.remedy(err), err)
 	case errors.Is(err, context.Canceled):
 		return parley.E(op, parley.Canceled, subject, "whoever asked has left", err)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -58,12 +63,17 @@ func (db *DB) fault(op parley.Op, subject parley.Subject, err error) error {
 		return parley.E(op, parley.NotFound, subject, "not found", nil)
 	case surroundings(err):
 		return parley.E(op, parley.Unavailable, subject, db.remedy(err), err)
+	case unstorable(err):
+		return parley.E(op, parley.Invalid, subject, "a text is too long for the store, holds a NUL character or is not UTF-8", err)
 	}
 	return parley.E(op, parley.Internal, subject, "the store failed; the operator's log says more", err)
 }
 
 // remedy says in one sentence what is wrong with the disk and what to do.
 func (db *DB) remedy(err error) string {
+	if db.pg != nil {
+		return db.pg.remedy(err)
+	}
 	extended, primary := code(err)
 	dir, file := db.opt.Dir, filepath.Join(db.opt.Dir, databaseFile)
 	switch {

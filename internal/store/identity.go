@@ -57,11 +57,11 @@ func (db *DB) DeleteOwner(ctx context.Context, name parley.OwnerName, version in
 	}, events)
 }
 
-const principalColumns = `p.name, p.owner, p.environment, p.agent, p.roles, p.description, p.created_at, p.version`
+const principalColumns = `p.name, p.owner, p.environment, p.agent, p.roles, p.description, p.created_at, p.version, p.frozen_at, p.frozen_reason`
 
 // principalDest are the destinations of principalColumns.
 func principalDest(p *identity.Principal) []any {
-	return []any{&p.Name, &p.Owner, &p.Environment, &p.Agent, jsonColumn{&p.Roles}, &p.Description, timeColumn{&p.CreatedAt}, &p.Version}
+	return []any{&p.Name, &p.Owner, &p.Environment, &p.Agent, jsonColumn{&p.Roles}, &p.Description, timeColumn{&p.CreatedAt}, &p.Version, timeColumn{&p.FrozenAt}, &p.FrozenReason}
 }
 
 func scanPrincipal(row scanner) (*identity.Principal, error) {
@@ -96,16 +96,18 @@ func (db *DB) SavePrincipal(ctx context.Context, p *identity.Principal, events .
 	if err != nil {
 		return db.fault("store.save_principal", parley.Subject(p.Name), err)
 	}
+	agent := p.Agent
 	return db.save(ctx, saving{
 		op: "store.save_principal", what: "principal", name: string(p.Name), version: &p.Version, owner: string(p.Owner),
 		exists: existsPrincipal,
-		insert: `INSERT INTO principals (name, owner, environment, agent, roles, description, created_at, version)
-			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+		insert: `INSERT INTO principals (name, owner, environment, agent, roles, description, created_at, frozen_at, frozen_reason, version)
+			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
 			WHERE ?4 = '' OR EXISTS (SELECT 1 FROM agents WHERE name = ?4 AND owner = ?2 AND environment = ?3)`,
+		holds: func(tx *tx) error { return tx.holdAgent(agent) },
 		needs: "no agent " + string(p.Agent) + " of this owner and environment is registered: add it first",
-		update: `UPDATE principals SET owner = ?2, environment = ?3, agent = ?4, roles = ?5, description = ?6, created_at = ?7, version = ?8
-			WHERE name = ?1 AND version = ?8 - 1`,
-		values: []driver.Value{string(p.Name), string(p.Owner), string(p.Environment), string(p.Agent), roles, p.Description, micros(p.CreatedAt)},
+		update: `UPDATE principals SET owner = ?2, environment = ?3, agent = ?4, roles = ?5, description = ?6, created_at = ?7, frozen_at = ?8, frozen_reason = ?9, version = ?10
+			WHERE name = ?1 AND version = ?10 - 1`,
+		values: []driver.Value{string(p.Name), string(p.Owner), string(p.Environment), string(p.Agent), roles, p.Description, micros(p.CreatedAt), micros(p.FrozenAt), p.FrozenReason},
 	}, events)
 }
 
@@ -205,6 +207,9 @@ func (db *DB) RevokeKey(ctx context.Context, id string, at time.Time, events ...
 			return err
 		}
 		if n > 0 {
+			if err := tx.note("keys"); err != nil {
+				return err
+			}
 			return tx.events(events)
 		}
 		var one [1]driver.Value

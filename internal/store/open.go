@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,7 +51,7 @@ const (
 	busyTimeout = 5 * time.Second
 )
 
-//go:embed migrations/sqlite/*.sql
+//go:embed migrations/*/*.sql
 var migrations embed.FS
 
 // Durability says what a Begin waits for.
@@ -76,9 +77,10 @@ type Options struct {
 	// Notify is told of every commit, with the last place in the feed that is
 	// taken. It is called by the writer and must return at once.
 	Notify    func(seq int64)
-	ReadConns int // reads at once; zero: 4
-	BatchMax  int // operations in one transaction; zero: 256
-	QueueMax  int // operations that callers may wait for; zero: 16384
+	ReadConns int      // reads at once on SQLite; zero: 4
+	Postgres  Postgres // zero: SQLite in Dir
+	BatchMax  int      // operations in one transaction; zero: 256
+	QueueMax  int      // operations that callers may wait for; zero: 16384
 	// BacklogMax is how many operations may wait for a commit that nobody waits
 	// for, before refusals go without a record and reads are not let in; zero:
 	// 16384.
@@ -121,16 +123,21 @@ func (o *Options) check() error {
 type DB struct {
 	opt   Options
 	lock  *os.File
-	read  *sql.DB
+	sql   *dialect
+	read  *reads
 	w     *writer
+	pg    *postgres // nil on SQLite
 	vault *vault.Vault
 	mesh  string
 
-	contextSecret []byte // keys the hashes of contexts
-	contexts      contextFilter
+	contextSecret []byte        // keys the hashes of contexts
+	contexts      contextFilter // of SQLite
 	live          *live
 	gone          departures
 	stats         stats
+
+	undoing []func() error // closes what is open, the last first
+	closed  bool           // the writer was told to end
 }
 
 var (
@@ -153,49 +160,76 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, parley.E(op, parley.Unavailable, parley.Subject(opt.Dir), "the data directory "+opt.Dir+" cannot be made: check the permissions of its parent", err)
 	}
-	db := &DB{opt: opt, live: newLive(), contexts: newContextFilter(), gone: departures{}}
-	var undo []func() error
+	db := &DB{opt: opt, live: newLive(), gone: departures{}}
 	defer func() {
-		for i := len(undo) - 1; err != nil && i >= 0; i-- {
-			err = errors.Join(err, undo[i]())
+		if err != nil {
+			err = errors.Join(db.fault(op, parley.Subject(opt.Dir), err), db.unwind())
 		}
 	}()
 	if db.lock, err = lockDir(opt.Dir); err != nil {
 		return nil, err
 	}
-	undo = append(undo, db.lock.Close)
+	db.undo(db.lock.Close)
+	if opt.Postgres.URL != "" {
+		err = db.openPostgres(ctx)
+	} else {
+		err = db.openSQLite(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
 
+// undo notes how something that was opened is closed.
+func (db *DB) undo(closing func() error) { db.undoing = append(db.undoing, closing) }
+
+// unwind closes what was opened, the last first.
+func (db *DB) unwind() error {
+	var errs []error
+	for _, closing := range slices.Backward(db.undoing) {
+		errs = append(errs, closing())
+	}
+	db.undoing = nil
+	return errors.Join(errs...)
+}
+
+// start lets the writer run; it ends with the store.
+func (db *DB) start(w *writer) {
+	db.w = w
+	go w.run() // ended by closeWriter
+	db.undo(func() error { return db.closeWriter(context.Background()) })
+}
+
+// openSQLite opens the store in its data directory.
+func (db *DB) openSQLite(ctx context.Context) error {
+	db.sql, db.contexts = &sqliteDialect, newContextFilter()
 	// A commit then waits for the data and not for timestamps as well; where
 	// the system cannot tell them apart nothing changes.
 	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
-		return nil, db.fault(op, parley.Subject(opt.Dir), err)
+		return err
 	}
-	db.read, err = sql.Open("sqlite", db.dsn("query_only(1)"))
+	pool, err := sql.Open("sqlite", db.dsn("query_only(1)"))
 	if err != nil {
-		return nil, db.fault(op, parley.Subject(opt.Dir), err)
+		return err
 	}
-	undo = append(undo, db.read.Close)
-	db.read.SetMaxOpenConns(opt.ReadConns)
-	db.read.SetMaxIdleConns(opt.ReadConns)
+	db.read = &reads{DB: pool}
+	db.undo(db.read.Close)
+	db.read.SetMaxOpenConns(db.opt.ReadConns)
+	db.read.SetMaxIdleConns(db.opt.ReadConns)
 
 	w, err := db.prepare(ctx)
 	if err != nil {
-		return nil, db.fault(op, parley.Subject(opt.Dir), err)
+		return err
 	}
-	db.w = w
-	go w.run() // ended by Close
-	undo = append(undo, func() error { return db.closeWriter(context.WithoutCancel(ctx)) })
-
-	if err = db.loadLive(ctx); err == nil {
-		err = db.loadFilter(ctx)
+	db.start(w)
+	if err := db.loadLive(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		err = db.openVault(ctx)
+	if err := db.loadFilter(ctx); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, db.fault(op, parley.Subject(opt.Dir), err)
-	}
-	return db, nil
+	return db.openVault(ctx)
 }
 
 // dsn is how a connection to the database is opened.
@@ -229,12 +263,15 @@ func (db *DB) prepare(ctx context.Context) (*writer, error) {
 	}
 	dsn := db.dsn("synchronous("+level+")", "wal_autocheckpoint("+strconv.Itoa(checkpointPages)+")",
 		"cache_size(-"+strconv.Itoa(writeCacheKiB)+")")
-	c, err := dial(dsn)
+	c, err := dialSQLite(dsn)
 	if err != nil {
 		return nil, err
 	}
 	w := newWriter(db, dsn, c, 0)
-	if err := db.firstStart(ctx, c); err != nil {
+	if err := db.firstStart(&tx{conn: c, db: db}); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	if db.mesh, _, err = db.meta(ctx, "mesh"); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	if w.seq, err = db.LastSeq(ctx); err != nil {
@@ -289,33 +326,34 @@ func (db *DB) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return upgrade(ctx, p, "the data directory "+db.opt.Dir)
+}
+
+// upgrade brings a schema up to date. One that a newer program made is refused.
+func upgrade(ctx context.Context, p *goose.Provider, where string) error {
 	current, target, err := p.GetVersions(ctx)
 	if err != nil {
 		return err
 	}
 	if current > target {
-		return parley.E("store.open", parley.Invalid, parley.Subject(db.opt.Dir), fmt.Sprintf("the database has schema version %d and this program knows versions up to %d: use the newer program that made it", current, target), nil)
+		return parley.E("store.open", parley.Invalid, parley.Subject(where), fmt.Sprintf("the schema of %s has version %d and this program knows versions up to %d: use the newer program that made it", where, current, target), nil)
 	}
 	_, err = p.Up(ctx)
 	return err
 }
 
 // firstStart gives a new mesh its id and the owner of whatever has none.
-func (db *DB) firstStart(ctx context.Context, c *conn) error {
+func (db *DB) firstStart(t *tx) error {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
 		return err
 	}
-	if _, err := c.run(`INSERT INTO meta (name, value) VALUES ('mesh', ?) ON CONFLICT DO NOTHING`, hex.EncodeToString(id)); err != nil {
+	if _, err := t.run(`INSERT INTO meta (name, value) VALUES ('mesh', ?) ON CONFLICT DO NOTHING`, hex.EncodeToString(id)); err != nil {
 		return err
 	}
-	if _, err := c.run(`INSERT INTO owners (name, description, created_at, version)
+	_, err := t.run(`INSERT INTO owners (name, description, created_at, version)
 		SELECT ?, 'answers for whatever is registered without an owner', ?, 1
-		WHERE NOT EXISTS (SELECT 1 FROM owners)`, string(parley.DefaultOwner), micros(db.opt.Now())); err != nil {
-		return err
-	}
-	var err error
-	db.mesh, _, err = db.meta(ctx, "mesh")
+		WHERE NOT EXISTS (SELECT 1 FROM owners)`, string(parley.DefaultOwner), micros(db.opt.Now()))
 	return err
 }
 
@@ -390,10 +428,14 @@ func (db *DB) Health(ctx context.Context) error {
 // directory back. No other method may be called afterwards.
 func (db *DB) Close(ctx context.Context) error {
 	err := db.closeWriter(ctx)
-	return errors.Join(err, db.read.Close(), db.lock.Close())
+	return errors.Join(err, db.fault("store.close", parley.Subject(db.opt.Dir), db.unwind()))
 }
 
 func (db *DB) closeWriter(ctx context.Context) error {
+	if db.closed {
+		return nil
+	}
+	db.closed = true
 	if err := db.w.close(ctx); err != nil {
 		// The writer still works and owns the connection: ending the process
 		// is all that is left, and loses nothing that was acknowledged.
@@ -403,9 +445,10 @@ func (db *DB) closeWriter(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	_, err := c.run("PRAGMA wal_checkpoint(TRUNCATE)")
-	if err != nil {
-		db.opt.Log.Warn("the log is not moved into the database; the next start will", "err", err)
+	if db.pg == nil {
+		if _, err := c.run("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+			db.opt.Log.Warn("the log is not moved into the database; the next start will", "err", err)
+		}
 	}
 	return db.fault("store.close", parley.Subject(db.opt.Dir), c.close())
 }

@@ -17,7 +17,7 @@ func TestQueryPlans(t *testing.T) {
 	}
 	defer db.Close(t.Context())
 	calls := func(f call.Filter) string {
-		w, err := callsWhere(f)
+		w, err := db.callsWhere(f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,16 +106,16 @@ type feedPrune struct {
 }
 
 var oldCalls = feedPrune{
-	window: `SELECT coalesce(sum(begun_at < ?1), 0), coalesce(max(seq), 0)
-		FROM (SELECT seq, begun_at FROM calls WHERE seq > ?3 ORDER BY seq LIMIT ?2)`,
+	window: `SELECT coalesce(sum(CASE WHEN begun_at < ?1 THEN 1 ELSE 0 END), 0), coalesce(max(seq), 0)
+		FROM (SELECT seq, begun_at FROM calls WHERE seq > ?3 ORDER BY seq LIMIT ?2) page`,
 	delete: `DELETE FROM calls WHERE seq IN (
-		SELECT seq FROM (SELECT seq, begun_at, ended_at FROM calls WHERE seq > ?3 ORDER BY seq LIMIT ?2)
+		SELECT seq FROM (SELECT seq, begun_at, ended_at FROM calls WHERE seq > ?3 ORDER BY seq LIMIT ?2) c
 		WHERE begun_at < ?1 AND ended_at IS NOT NULL)`,
 }
 
 var oldEvents = feedPrune{
-	window: `SELECT coalesce(sum(time < ?1), 0), coalesce(max(seq), 0)
-		FROM (SELECT seq, time FROM events WHERE seq > ?3 ORDER BY seq LIMIT ?2)`,
+	window: `SELECT coalesce(sum(CASE WHEN time < ?1 THEN 1 ELSE 0 END), 0), coalesce(max(seq), 0)
+		FROM (SELECT seq, time FROM events WHERE seq > ?3 ORDER BY seq LIMIT ?2) page`,
 	delete: `DELETE FROM events WHERE seq IN (
 		SELECT seq FROM (SELECT seq, time, subject, subject_seq FROM events WHERE seq > ?3 ORDER BY seq LIMIT ?2) e
 		WHERE time < ?1 AND EXISTS (SELECT 1 FROM events n WHERE n.subject = e.subject AND n.subject_seq > e.subject_seq))`,
@@ -172,6 +172,9 @@ func (db *DB) pruneAll(ctx context.Context, sql string, before time.Time) (delet
 // rememberSeq keeps the last place of the feed, in case the row that has it is
 // deleted.
 func (t *tx) rememberSeq() error {
+	if t.db.pg != nil {
+		return nil // the feed's row has it
+	}
 	_, err := t.run(`INSERT INTO meta (name, value) VALUES ('last_seq', ?)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, driver.Value(strconv.FormatInt(t.seq, 10)))
 	return err

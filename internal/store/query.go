@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
@@ -24,7 +23,7 @@ func query[T any](ctx context.Context, db *DB, scan func(scanner) (T, error), te
 
 // querier is a pool or a transaction.
 type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*rows, error)
 }
 
 func queryOn[T any](ctx context.Context, q querier, scan func(scanner) (T, error), text string, args ...any) (_ []T, err error) {
@@ -101,6 +100,9 @@ func encode(v any) (string, error) {
 
 // duplicate turns the violation of a key into parley.Conflict.
 func duplicate(op parley.Op, subject parley.Subject, message string, err error) error {
+	if state(err) == pgUniqueViolation {
+		return parley.E(op, parley.Conflict, subject, message, nil)
+	}
 	switch extended, _ := code(err); extended {
 	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_ROWID:
 		return parley.E(op, parley.Conflict, subject, message, nil)
@@ -112,5 +114,5 @@ func duplicate(op parley.Op, subject parley.Subject, message string, err error) 
 // there, or is still referred to.
 func dangling(err error) bool {
 	extended, _ := code(err)
-	return extended == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
+	return state(err) == pgForeignKeyViolation || extended == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
 }

@@ -153,6 +153,9 @@ func (db *DB) SaveCredential(ctx context.Context, c *registry.Credential, events
 		if dangling(err) {
 			return notFound(op, "agent", string(row.Agent))
 		}
+		if err == nil {
+			err = tx.note("agents")
+		}
 		if err != nil {
 			return err
 		}
@@ -171,6 +174,9 @@ func (db *DB) DeleteCredential(ctx context.Context, agent parley.AgentName, even
 		}
 		if n == 0 {
 			return notFound(op, "credential for the agent", string(agent))
+		}
+		if err := tx.note("agents"); err != nil {
+			return err
 		}
 		return tx.events(events)
 	}))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/storetest"
+	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 )
 
 // open opens a store that is closed with its test.
@@ -32,4 +33,10 @@ func open(t *testing.T, opt store.Options) *store.DB {
 
 func TestSQLite(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, store.Options{}) })
+}
+
+func TestPostgres(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		return open(t, store.Options{Postgres: store.Postgres{URL: pgtest.Database(t)}})
+	})
 }

@@ -31,13 +31,14 @@ const upsertTask = `INSERT INTO tasks (
 	VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
 	ON CONFLICT (agent, instance, id) DO UPDATE SET
 		owner = excluded.owner,
-		context_id = iif(excluded.context_id = '', tasks.context_id, excluded.context_id),
-		state = excluded.state, status_at = iif(tasks.final, tasks.status_at, excluded.status_at), final = excluded.final,
+		context_id = CASE WHEN excluded.context_id = '' THEN tasks.context_id ELSE excluded.context_id END,
+		state = excluded.state, final = excluded.final,
+		status_at = CASE WHEN tasks.final = 1 THEN tasks.status_at ELSE excluded.status_at END,
 		call = coalesce(tasks.call, excluded.call), updated_at = excluded.updated_at,
 		snapshot = excluded.snapshot
 	WHERE tasks.principal = excluded.principal AND CASE
-		WHEN tasks.final THEN excluded.final AND excluded.state = tasks.state AND excluded.snapshot IS NOT NULL
-		WHEN excluded.final THEN 1
+		WHEN tasks.final = 1 THEN excluded.final = 1 AND excluded.state = tasks.state AND excluded.snapshot IS NOT NULL
+		WHEN excluded.final = 1 THEN 1 = 1
 		ELSE excluded.status_at >= tasks.status_at END`
 
 // replaces reports whether a task's state that was handed over will take the
@@ -213,6 +214,9 @@ func (db *DB) AllTasks(ctx context.Context, f call.TaskFilter) ([]*call.Task, er
 func (w *where) tasks(f call.TaskFilter) {
 	if f.Agent != "" {
 		w.and("agent = ?", string(f.Agent))
+	}
+	if f.Owner != "" {
+		w.and("owner = ?", string(f.Owner))
 	}
 	if f.ContextID != "" {
 		w.and("context_id = ?", f.ContextID)

@@ -16,10 +16,11 @@ type saving struct {
 	what, name     string
 	owner          string // the owner the row refers to, for the message
 	version        *int64
-	insert, update string         // with one parameter behind the values: the new version
-	exists         string         // takes the name
-	values         []driver.Value // without the version
-	needs          string         // what an insert lacks that inserts nothing; empty where it always inserts
+	insert, update string          // with one parameter behind the values: the new version
+	exists         string          // takes the name
+	values         []driver.Value  // without the version
+	holds          func(*tx) error // keeps what the row depends on as it is; nil for nothing
+	needs          string          // what an insert lacks that inserts nothing; empty where it always inserts
 }
 
 func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
@@ -27,6 +28,11 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 	subject := parley.Subject(s.name)
 	values := append(s.values, next)
 	err := db.w.do(ctx, statements(func(tx *tx) error {
+		if s.holds != nil {
+			if err := s.holds(tx); err != nil {
+				return err
+			}
+		}
 		statement := s.update
 		if next == 1 {
 			statement = s.insert
@@ -43,6 +49,9 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 			return parley.E(s.op, parley.Invalid, subject, s.needs, nil)
 		case n == 0:
 			return tx.changed(s.op, s.what, s.name, s.exists)
+		}
+		if err := tx.note(s.what + "s"); err != nil {
+			return err
 		}
 		return tx.events(events)
 	}))
@@ -70,7 +79,7 @@ func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) erro
 	err := db.w.do(ctx, statements(func(tx *tx) error {
 		if r.before != nil {
 			var one [1]driver.Value
-			current, err := tx.first(one[:], r.exists+` AND version = ?`, r.name, r.version)
+			current, err := tx.first(one[:], db.locking(r.exists+` AND version = ?`), r.name, r.version)
 			switch {
 			case err != nil:
 				return err
@@ -89,6 +98,9 @@ func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) erro
 			return err
 		case n == 0:
 			return tx.changed(r.op, r.what, r.name, r.exists)
+		}
+		if err := tx.note(r.what + "s"); err != nil {
+			return err
 		}
 		return tx.events(events)
 	}))

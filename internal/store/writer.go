@@ -73,9 +73,11 @@ func (l *line) pop() *job {
 
 // tx is the transaction of one batch, as one operation sees it.
 type tx struct {
-	*conn
-	seq   int64 // the last number given in the feed
-	wrote bool  // the operation at work has changed rows
+	conn
+	db    *DB
+	seq   int64           // the last number given in the feed
+	wrote bool            // the operation at work has changed rows
+	told  map[string]bool // the domains whose change is noted for other replicas
 }
 
 // run executes a statement and tells how many rows it changed.
@@ -126,9 +128,9 @@ const (
 // writer is the one goroutine that changes the database.
 type writer struct {
 	db   *DB
-	dsn  string
-	conn *conn // nil after it was lost, until it is dialed again
-	seq  int64 // the last number of the feed that is committed
+	dsn  string // of SQLite
+	conn conn   // nil after it was lost, until it is dialed again
+	seq  int64  // the last number of the feed that is committed
 	log  *slog.Logger
 
 	wake chan struct{} // holds one token: there may be work
@@ -150,7 +152,7 @@ type writer struct {
 	lastBatch int // operations of the last batch; only run touches it
 }
 
-func newWriter(db *DB, dsn string, c *conn, seq int64) *writer {
+func newWriter(db *DB, dsn string, c conn, seq int64) *writer {
 	w := &writer{db: db, dsn: dsn, conn: c, seq: seq, log: db.opt.Log, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.lazy = time.AfterFunc(time.Hour, w.due)
 	w.lazy.Stop()
@@ -372,7 +374,7 @@ func (w *writer) commit(batch []*job) bool {
 		j.ended(j.err)
 	}
 	if len(left) > 0 {
-		w.db.opt.Notify(seq)
+		w.db.committed(seq)
 	}
 	for _, j := range batch {
 		if j.done != nil {
@@ -389,28 +391,36 @@ func (w *writer) attempt(left, failed *[]*job) (seq int64, err error) {
 	if err := w.redial(); err != nil {
 		return 0, err
 	}
-	for {
+	for tries := 0; ; {
 		if len(*left) == 0 {
 			return w.seq, nil
 		}
-		if _, err := w.conn.run("BEGIN IMMEDIATE"); err != nil {
+		if err := w.conn.begin(); err != nil {
 			w.lost(err)
 			return 0, err
 		}
-		t := &tx{conn: w.conn, seq: w.seq}
+		t := &tx{conn: w.conn, db: w.db, seq: w.seq}
 		clean, err := t.all(left, failed)
 		if err == nil && clean {
-			if _, err = w.conn.run("COMMIT"); err == nil {
+			if err = w.conn.commit(); err == nil {
 				return t.seq, nil
 			}
 		}
 		w.rollback()
-		if err != nil {
+		switch {
+		case err == nil:
+		case collided(err) && tries < maxCollisions:
+			tries++
+		default:
 			w.lost(err)
 			return 0, err
 		}
 	}
 }
+
+// maxCollisions is how often a batch is tried again that met another replica's
+// transaction. Each attempt waits for the other one, so that few are needed.
+const maxCollisions = 20
 
 // all runs the jobs of left. A job that fails before it changed anything is
 // moved to failed and the others go on; one that fails later makes the
@@ -425,11 +435,11 @@ func (t *tx) all(left, failed *[]*job) (clean bool, err error) {
 		case j.err == nil:
 			kept = append(kept, j)
 			continue
-		case surroundings(j.err):
+		case surroundings(j.err) || collided(j.err):
 			return false, j.err
 		}
 		*failed = append(*failed, j)
-		if t.wrote {
+		if t.wrote || t.spoiled() {
 			*left = append(kept, jobs[i+1:]...)
 			return false, nil
 		}
@@ -438,10 +448,9 @@ func (t *tx) all(left, failed *[]*job) (clean bool, err error) {
 	return true, nil
 }
 
-// rollback ends the transaction without a trace. SQLite has ended it by itself
-// after some errors; then there is nothing to roll back and the error says so.
+// rollback ends the transaction without a trace.
 func (w *writer) rollback() {
-	if _, err := w.conn.run("ROLLBACK"); err != nil {
+	if err := w.conn.rollback(); err != nil {
 		w.log.Debug("no transaction to roll back", "err", err)
 	}
 }
@@ -462,16 +471,23 @@ func (w *writer) redial() error {
 	if w.conn != nil {
 		return nil
 	}
-	c, err := dial(w.dsn)
+	c, err := w.dial()
 	if err != nil {
 		return err
 	}
 	var dest [1]driver.Value
-	if _, err := c.first(dest[:], selectLastSeq); err != nil {
+	if _, err := c.first(dest[:], w.db.sql.lastSeq); err != nil {
 		return errors.Join(err, c.close())
 	}
 	w.conn, w.seq = c, dest[0].(int64)
 	return nil
+}
+
+func (w *writer) dial() (conn, error) {
+	if w.db.pg != nil {
+		return w.db.pg.dialWriter()
+	}
+	return dialSQLite(w.dsn)
 }
 
 // fail tells everybody who waits that the disk has failed, keeps what nobody

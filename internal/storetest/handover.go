@@ -94,6 +94,7 @@ func testDeletedAgentTakesItsCallingSide(t *testing.T, s Store) {
 	r := newRecord(3)
 	r.Caller = "planner"
 	must(t, s.Settle(ctx, call.Settlement{Record: r, Insert: true, Task: newTask(r, "t", at(3)), Context: "c"}, true))
+	must(t, s.Flush(ctx))
 	last, err := s.LastSeq(ctx)
 	must(t, err)
 
@@ -109,6 +110,7 @@ func testDeletedAgentTakesItsCallingSide(t *testing.T, s Store) {
 	if _, _, err := s.KeyByID(ctx, "k3"); err != nil {
 		t.Errorf("the key of another principal: %v", err)
 	}
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, last, 10)
 	must(t, err)
 	var told []string

@@ -111,6 +111,7 @@ func testKeys(t *testing.T, s Store) {
 	if !got.RevokedAt.Equal(at(5)) {
 		t.Errorf("revoked at %v, want the first time, %v", got.RevokedAt, at(5))
 	}
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, 0, 100)
 	must(t, err)
 	if len(events) != 2 {
@@ -215,6 +216,7 @@ func testCompareAndSetRace(t *testing.T, s Store) {
 			t.Fatalf("version %d was replaced %d times, want once", version, won.Load())
 		}
 	}
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, 0, 500)
 	must(t, err)
 	if len(events) != rounds {

@@ -34,6 +34,8 @@ type Store interface {
 	AppendEvents(ctx context.Context, events ...parley.Event) error
 	LastSeq(ctx context.Context) (int64, error)
 	Prune(ctx context.Context, c store.Cutoffs) (store.Pruned, error)
+	Flush(ctx context.Context) error
+	Shared() bool
 }
 
 // Run runs the suite. open gives an empty store that ends with its test.
@@ -84,6 +86,19 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// placed sets the record's places in the feed, which may be given later than the
+// record is written.
+func placed(t *testing.T, s Store, r *call.Record) {
+	t.Helper()
+	must(t, s.Flush(t.Context()))
+	got, err := s.Call(t.Context(), r.ID)
+	must(t, err)
+	if got.Seq == 0 || !got.Open() && got.EndSeq <= got.Seq {
+		t.Errorf("call %s has the places %d and %d", r.ID, got.Seq, got.EndSeq)
+	}
+	r.Seq, r.EndSeq = got.Seq, got.EndSeq
 }
 
 func wantKind(t *testing.T, what string, err error, kind parley.Kind) {

@@ -285,7 +285,9 @@ func testTaskSeenByTheMesh(t *testing.T, s Store) {
 	stolen := seen
 	stolen.Principal = "thief"
 	wantKind(t, "for another principal", s.Settle(ctx, call.Settlement{Task: &stolen}, true), parley.Denied)
+	placed(t, s, r)
 	must(t, s.AppendEvents(ctx, happened("tasks/t", "task.seen")))
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, r.Seq, 10)
 	must(t, err)
 	if len(events) != 1 || events[0].Type != "task.seen" || events[0].SubjectSeq != 1 {
@@ -428,6 +430,7 @@ func testRefusedChangesNothing(t *testing.T, s Store) {
 		})
 	}
 	wg.Wait()
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, 0, 500)
 	must(t, err)
 	var good, begun int64
@@ -466,6 +469,7 @@ func testPrune(t *testing.T, s Store) {
 		}
 		must(t, s.Settle(ctx, k, i == calls-1))
 	}
+	must(t, s.Flush(ctx))
 	last, err := s.LastSeq(ctx)
 	must(t, err)
 	p, err := s.Prune(ctx, store.Cutoffs{Calls: at(1100), Events: at(5000), Tasks: at(1100)})
@@ -480,6 +484,7 @@ func testPrune(t *testing.T, s Store) {
 	}
 	// The one event that is left keeps the count of its subject.
 	must(t, s.SaveOwner(ctx, &identity.Owner{Name: "alpha", CreatedAt: at(0)}, happened("s/1", "s.happened")))
+	must(t, s.Flush(ctx))
 	events, err := s.Events(ctx, last, 10)
 	must(t, err)
 	if len(events) != 1 || events[0].SubjectSeq != calls+1 {

@@ -23,6 +23,7 @@ type Calls struct {
 	duration  metric.Float64Histogram
 	firstByte metric.Float64Histogram
 	streams   metric.Int64UpDownCounter
+	limited   metric.Int64Counter
 
 	mu   sync.RWMutex
 	sets map[labels]*options // guarded by mu
@@ -64,6 +65,9 @@ func NewCalls(m metric.Meter) (*Calls, error) {
 	if c.streams, err = m.Int64UpDownCounter(MetricOpenStreams, metric.WithDescription("Streams being served.")); err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricOpenStreams, err)
 	}
+	if c.limited, err = m.Int64Counter(MetricLimited, metric.WithDescription("Requests refused because their caller asks too often.")); err != nil {
+		return nil, fmt.Errorf("instrument %s: %w", MetricLimited, err)
+	}
 	return c, nil
 }
 
@@ -89,6 +93,12 @@ func (g Gauges) Watch(m metric.Meter) error {
 
 // Stream counts a stream that opens (+1) or ends (-1).
 func (c *Calls) Stream(ctx context.Context, delta int64) { c.streams.Add(ctx, delta) }
+
+// Limited counts a request that was refused because its caller asks too often:
+// by its allowance as a principal, or by that of its address.
+func (c *Calls) Limited(ctx context.Context, by string) {
+	c.limited.Add(ctx, 1, metric.WithAttributes(LimitedBy.String(by)))
+}
 
 // Ended counts one ended call. firstByte 0 means that no byte was answered.
 func (c *Calls) Ended(ctx context.Context, agent parley.AgentName, method string, outcome parley.Outcome, total, firstByte time.Duration) {

@@ -34,20 +34,25 @@ const (
 	AgentBinding  = attribute.Key("parley.agent.binding")
 	Environment   = attribute.Key("parley.environment")
 	Reason        = attribute.Key("parley.reason")
+	Listener      = attribute.Key("parley.listener")
+	LimitedBy     = attribute.Key("parley.limited.by") // principal or address
 )
 
 // Metric names; Prometheus writes dots as underscores and adds the unit.
 const (
-	MetricCalls         = "parley.calls"           // counter {agent, method, outcome}
-	MetricCallDuration  = "parley.call.duration"   // histogram, seconds {agent, method}
-	MetricFirstByte     = "parley.call.first_byte" // histogram, seconds {agent, method}
-	MetricOpenCalls     = "parley.calls.open"      // gauge
-	MetricOpenStreams   = "parley.streams.open"    // gauge
-	MetricCommit        = "parley.store.commit"    // histogram, seconds
-	MetricBatch         = "parley.store.batch"     // histogram, operations a commit
-	MetricQueue         = "parley.store.queue"     // gauge, operations waiting
-	MetricStoreFailures = "parley.store.failures"  // counter
-	MetricSettleRefused = "parley.store.refused"   // counter
-	MetricDropped       = "parley.store.dropped"   // counter
-	MetricWatchedTasks  = "parley.tasks.watched"   // gauge
+	MetricCalls              = "parley.calls"               // counter {agent, method, outcome}
+	MetricCallDuration       = "parley.call.duration"       // histogram, seconds {agent, method}
+	MetricFirstByte          = "parley.call.first_byte"     // histogram, seconds {agent, method}
+	MetricOpenCalls          = "parley.calls.open"          // gauge
+	MetricOpenStreams        = "parley.streams.open"        // gauge
+	MetricCommit             = "parley.store.commit"        // histogram, seconds
+	MetricBatch              = "parley.store.batch"         // histogram, operations a commit
+	MetricQueue              = "parley.store.queue"         // gauge, operations waiting
+	MetricStoreFailures      = "parley.store.failures"      // counter
+	MetricSettleRefused      = "parley.store.refused"       // counter
+	MetricDropped            = "parley.store.dropped"       // counter
+	MetricWatchedTasks       = "parley.tasks.watched"       // gauge
+	MetricLimited            = "parley.calls.limited"       // counter {by}
+	MetricOpenConnections    = "parley.connections.open"    // gauge {listener}
+	MetricRefusedConnections = "parley.connections.refused" // counter {listener}
 )

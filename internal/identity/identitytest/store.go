@@ -23,6 +23,7 @@ type Store struct {
 	owners     map[parley.OwnerName]identity.Owner
 	principals map[parley.PrincipalName]identity.Principal
 	keys       map[string]identity.Key
+	names      map[string]identity.CertName
 	events     []parley.Event
 	lookups    int
 	fail       error
@@ -203,6 +204,7 @@ func (s *Store) DeletePrincipal(_ context.Context, name parley.PrincipalName, ve
 		}
 		delete(s.principals, name)
 		maps.DeleteFunc(s.keys, func(_ string, k identity.Key) bool { return k.Principal == name })
+		maps.DeleteFunc(s.names, func(_ string, n identity.CertName) bool { return n.Principal == name })
 		s.record(events)
 		return nil
 	})

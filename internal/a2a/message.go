@@ -1,0 +1,88 @@
+package a2a
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mesh/parley/internal/jsonwire"
+)
+
+// This file is for package a2agrpc: it reads and writes the messages of gRPC, and
+// shares what a request and a result must be with the other bindings.
+
+// RawEditor changes a message as Request.Set and Delete change the request
+// object: the member at path gets the value, or is taken out where it is nil.
+type RawEditor func(m Method, raw []byte, path string, value jsontext.Value) ([]byte, error)
+
+// OpenMessage makes the request of a call whose method and metadata are known. The
+// Request is never nil. A call that names no version is one of 1.0, since no other
+// has these method names, unless StrictVersion is set.
+func OpenMessage(b Binding, m Method, header http.Header, opt ServerOptions) (*Request, *Error) {
+	q := &Request{Binding: b, Method: m, Header: header, opt: opt, Extensions: splitExtensions(header[keyExtensions])}
+	q.Facts.HistoryLength = -1
+	q.Version = majorMinor(Version(strings.TrimSpace(header.Get(keyVersion))))
+	if q.Version != "" && q.Version != V10 {
+		return q, VersionNotSupported(q.Version)
+	}
+	return q, q.settleVersion(false)
+}
+
+// TakeMessage completes a request with its message: as it came, and as the request
+// object in JSON, which is checked as in any binding. edit keeps raw in step with
+// later changes.
+func (q *Request) TakeMessage(raw []byte, params jsontext.Value, edit RawEditor) *Error {
+	q.Raw, q.Params, q.editRaw = raw, params, edit
+	var sink factSink
+	sink.reset()
+	limits := q.opt.Limits
+	limits.MaxBytes = limits.Bytes() * grown
+	if problems := operations[q.Method].request.Check(params, jsonwire.CheckOptions{Limits: limits, Sink: &sink}); problems != nil {
+		return fromProblems(problems)
+	}
+	return q.take(&sink)
+}
+
+// grown is how much larger than its message a request object may be: base64 alone
+// makes content a third larger.
+const grown = 2
+
+// Limits are what a message of this call may hold.
+func (q *Request) Limits() jsonwire.Limits { return q.opt.Limits }
+
+func (q *Request) editMessage(s jsonwire.Splice, path string, value jsontext.Value) error {
+	if q.Raw != nil {
+		raw, err := q.editRaw(q.Method, q.Raw, path, value)
+		if err != nil {
+			return fmt.Errorf("edit the message at %s: %w", path, err)
+		}
+		q.Raw = raw
+	}
+	q.Params = s.Apply(q.Params)
+	return nil
+}
+
+// CheckResult checks a peer's result of a method, or a frame of its stream, and
+// tells its facts. The error is ErrNotA2A with what is wrong.
+func CheckResult(m Method, result jsontext.Value, limits jsonwire.Limits) (Facts, error) {
+	var sink factSink
+	sink.reset()
+	shape := operations[m].result
+	if shape == nil { // a deletion, whose result says nothing
+		return sink.of(m), nil
+	}
+	limits.MaxBytes = limits.Bytes() * grown
+	if problems := shape.Check(result, jsonwire.CheckOptions{Limits: limits, Sink: &sink, Lax: true}); problems != nil {
+		return Facts{}, fmt.Errorf("%w: %w", ErrNotA2A, problems[0])
+	}
+	return sink.of(m), nil
+}
+
+// ExtensionsOf reads the values of A2A-Extensions: each URI once, in order.
+func ExtensionsOf(values []string) []string { return splitExtensions(values) }
+
+// StreamFailure is what a caller is told of a stream whose Next failed with err.
+// Only an *Error was made for a caller's eyes.
+func StreamFailure(err error) *Error { return streamFailure(err) }
