@@ -36,6 +36,9 @@ var dataChecks = map[int]check{
 		}
 		for m, params := range map[string]obj{"CancelTask": {"id": id}, "SubscribeToTask": {"id": id}, "GetTask": {"id": uuid.NewString()}, "ListTasks": {"pageSize": 0},
 			"SendMessage": invalid()["message.role"], "GetExtendedAgentCard": {}} {
+			if !c.can(m, params) || m == "ListTasks" && w.grpc() {
+				continue
+			}
 			a, b := c.faults(m, params), d.faults(m, params)
 			if a.fault.reason() != b.fault.reason() || a.fault.message != b.fault.message || !reflect.DeepEqual(a.fault.details, b.fault.details) {
 				t.Errorf("%s: one binding says\n%s\nthe other\n%s", m, a.body, b.body)
@@ -123,7 +126,9 @@ var dataChecks = map[int]check{
 			t.Error("no timestamp in the samples")
 		}
 		c := w.as(t, w.Alice)
-		c.wantFault(c.call("ListTasks", obj{"statusTimestampAfter": "2026-01-02T03:04:05+01:00"}), "INVALID_PARAMS")
+		if !w.grpc() { // a time in a message has no zone
+			c.wantFault(c.call("ListTasks", obj{"statusTimestampAfter": "2026-01-02T03:04:05+01:00"}), "INVALID_PARAMS")
+		}
 	},
 	88: func(t *testing.T, w *world) {
 		c := w.as(t, w.Alice)

@@ -38,7 +38,7 @@ type kind struct{ strict, tls bool }
 // mesh is a running mesh with its callers.
 type mesh struct {
 	control              *control.Client
-	public               string
+	public, grpc         string
 	alice, bob, outsider string
 	log                  *logBuffer
 	agents               int
@@ -100,7 +100,7 @@ func startMesh(t *testing.T, k kind) *mesh {
 			t.Errorf("the mesh did not stop cleanly: %v\n%s", err, m.log)
 		}
 	})
-	m.public = a.Ready().Public
+	m.public, m.grpc = a.Ready().Public, a.Ready().GRPC
 	m.control = control.NewSocketClient(a.Ready().Socket)
 	t.Cleanup(m.control.Close)
 	m.alice, m.bob = m.caller(t, "alice", ""), m.caller(t, "bob", "")
@@ -129,11 +129,15 @@ func (m *mesh) register(t *testing.T, behind *a2atest.Agent, url string) *Target
 	t.Helper()
 	m.agents++
 	name := parley.AgentName(fmt.Sprintf("reference-%d", m.agents))
-	added, err := m.control.AddAgent(t.Context(), control.NewAgent{Name: name, URL: url, Auth: &control.NewAuth{Kind: "bearer", Secret: agentToken}})
+	auth := &control.NewAuth{Kind: "bearer", Secret: agentToken}
+	if address := behind.Address(); address != "" {
+		auth.Origin = "http://" + address // another one than the card's
+	}
+	added, err := m.control.AddAgent(t.Context(), control.NewAgent{Name: name, URL: url, Auth: auth})
 	if err != nil || added.Agent.Status != "active" {
 		t.Fatalf("register the agent: %v, %+v", err, added)
 	}
-	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String, Mesh: m, Name: name}
+	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), GRPC: m.grpc, Tenant: "agents." + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String, Mesh: m, Name: name}
 }
 
 // writeCertificate makes a certificate for the loopback address, which nobody

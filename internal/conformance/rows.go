@@ -5,7 +5,6 @@ var (
 	noPush     = open("push notifications are not offered yet; their operations say so (row 49)")
 	noSigning  = open("cards are not signed yet; signatures of agents are taken out, since the card is changed")
 	noBinding  = never("there is no binding of our own")
-	noGRPC     = open("the gRPC binding does not exist yet")
 	noClient   = never("Parley passes on what its caller asks and begins nothing of this by itself")
 	noExtended = never("Parley declares no extended card")
 	noPolicy   = open("there are no scopes before there are policies")
@@ -146,8 +145,8 @@ var bindingRows = []Row{
 	{107, "9.1, 9.3", Must, Both, "JSON-RPC: 2.0 envelopes in application/json, streams as server-sent events, methods in PascalCase", "RPCEnvelope", "", ""},
 	{108, "9.2, 11.2", Must, Both, "version and extensions travel as headers, whatever their case, in one line or several", "ParametersAreHeaders", "", ""},
 	{109, "9.5", Must, Server, "JSON-RPC: an error's data is a list of typed objects", "RPCErrorData", "", ""},
-	untested(110, "10.1, 10.2", Must, Server, "gRPC: the normative service, parameters as metadata", noGRPC),
-	untested(111, "10.6", Must, Server, "gRPC: errors carry ErrorInfo", noGRPC),
+	{110, "10.1, 10.2", Must, Server, "gRPC: the normative service, parameters as metadata", "GRPCService", "", ""},
+	{111, "10.6", Must, Server, "gRPC: errors carry ErrorInfo", "GRPCErrors", "", ""},
 	{112, "11.1", Should, Both, "HTTP+JSON: the media type is application/a2a+json", "RESTMediaType", "", ""},
 	{113, "11.5", Must, Both, "HTTP+JSON: GET and DELETE carry their parameters in path and query, in camelCase and escaped", "RESTParameters", "", ""},
 	{114, "11.6", Must, Server, "HTTP+JSON: errors are google.rpc.Status with ErrorInfo", "RESTErrors", "", ""},

@@ -29,13 +29,15 @@ const patience = 20 * time.Second
 type caller struct {
 	t       *testing.T
 	base    string
+	grpc    string // host:port
+	tenant  string // of gRPC
 	binding a2a.Binding
 	header  http.Header
 }
 
 // as returns a caller with an Authorization value, or without one if empty.
 func (w *world) as(t *testing.T, credential string) *caller {
-	c := &caller{t: t, base: strings.TrimSuffix(w.URL, "/"), binding: w.side.Caller, header: http.Header{"A2a-Version": {"1.0"}}}
+	c := &caller{t: t, base: strings.TrimSuffix(w.URL, "/"), grpc: w.GRPC, tenant: w.Tenant, binding: w.side.Caller, header: http.Header{"A2a-Version": {"1.0"}}}
 	if credential != "" {
 		c.header.Set("Authorization", credential)
 	}
@@ -109,6 +111,9 @@ func (c *caller) call(method string, params obj) answer {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
+	if c.binding == a2a.GRPC {
+		return c.invoke(ctx, method, params)
+	}
 	resp := c.send(ctx, method, params)
 	defer resp.Body.Close()
 	if media(resp) == "text/event-stream" {
@@ -268,6 +273,7 @@ type stream struct {
 	lines  *bufio.Scanner
 	cancel context.CancelFunc
 	Header http.Header
+	grpc   *grpcStream // instead of body and lines
 }
 
 // open sends a streaming operation. It fails the test if no stream comes.
@@ -285,6 +291,9 @@ func (c *caller) try(method string, params obj) (*stream, answer) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	c.t.Cleanup(cancel)
+	if c.binding == a2a.GRPC {
+		return c.tryGRPC(ctx, cancel, method, params)
+	}
 	resp := c.send(ctx, method, params)
 	if media(resp) != "text/event-stream" {
 		defer resp.Body.Close()
@@ -299,12 +308,17 @@ func (c *caller) try(method string, params obj) (*stream, answer) {
 
 func (s *stream) close() {
 	s.cancel()
-	s.body.Close()
+	if s.body != nil {
+		s.body.Close()
+	}
 }
 
 // next reads one event; ok is false at the end of the stream.
 func (s *stream) next() (event obj, f *fault, ok bool) {
 	s.c.t.Helper()
+	if s.grpc != nil {
+		return s.grpc.next(s.c.t)
+	}
 	var data []byte
 	for s.lines.Scan() {
 		line := s.lines.Bytes()
