@@ -170,7 +170,11 @@ func (b *bed) startReplicas(ctx context.Context) (err error) {
 	if b.mesh, err = b.startParley(ctx, meshSettings{store: server.url()}); err != nil {
 		return err
 	}
-	second, err := b.startParley(ctx, meshSettings{store: server.url(), masterKey: b.mesh.masterKey()})
+	key, err := b.mesh.masterKey()
+	if err != nil {
+		return err
+	}
+	second, err := b.startParley(ctx, meshSettings{store: server.url(), masterKey: key})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -69,8 +70,12 @@ type grpcAgent struct {
 // answer implements grpc.StreamHandler.
 func (a *grpcAgent) answer(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
-	if method != grpcSend && method != grpcStream {
-		return status.Error(codes.Unimplemented, "this agent knows SendMessage and SendStreamingMessage")
+	switch method {
+	case grpcSend, grpcStream:
+	case grpcGet, grpcCancel:
+		return noTask()
+	default:
+		return status.Error(codes.Unimplemented, "unknown method")
 	}
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	if version := md.Get("a2a-version"); len(version) != 1 || version[0] != "1.0" {
@@ -91,6 +96,16 @@ func (a *grpcAgent) answer(_ any, stream grpc.ServerStream) error {
 		}
 	}
 	return nil
+}
+
+// noTask is the answer to whoever asks for a task: the agent keeps none.
+func noTask() error {
+	plain := status.New(codes.NotFound, "this agent keeps no tasks")
+	detailed, err := plain.WithDetails(&errdetails.ErrorInfo{Reason: "TASK_NOT_FOUND", Domain: "a2a-protocol.org"})
+	if err != nil {
+		return plain.Err()
+	}
+	return detailed.Err()
 }
 
 // The parts with a text of replies and of pieces.

@@ -14,6 +14,8 @@ import (
 const (
 	grpcSend   = "/lf.a2a.v1.A2AService/SendMessage"
 	grpcStream = "/lf.a2a.v1.A2AService/SendStreamingMessage"
+	grpcGet    = "/lf.a2a.v1.A2AService/GetTask"
+	grpcCancel = "/lf.a2a.v1.A2AService/CancelTask"
 )
 
 // Field numbers and values of A2A's protobuf messages, as far as they are used

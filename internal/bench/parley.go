@@ -220,7 +220,13 @@ func (p *parleyMesh) run(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // masterKey is the file that a further replica needs.
-func (p *parleyMesh) masterKey() string { return filepath.Join(p.data, "master.key") }
+func (p *parleyMesh) masterKey() (string, error) {
+	path, err := filepath.Abs(filepath.Join(p.data, "master.key")) // in a file, paths start from its folder
+	if err != nil {
+		return "", fmt.Errorf("the master key's place: %w", err)
+	}
+	return path, nil
+}
 
 // target says how the load generator reaches the agents through the mesh: the
 // first as the one that replies with messages, the second with tasks.

@@ -71,6 +71,9 @@ func (b *bed) startPostgres(ctx context.Context) (*postgres, error) {
 	if p.dir, err = os.MkdirTemp(b.dir, "pg"); err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
+	if p.dir, err = filepath.Abs(p.dir); err != nil { // its programs run there
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
 	password := filepath.Join(p.dir, "password")
 	// The server's user passes through the directory and sees nothing else in it.
 	err = errors.Join(os.Chmod(b.dir, 0o711), os.WriteFile(password, []byte(p.pass), 0o600), giveTo(who, p.dir), giveTo(who, password))
