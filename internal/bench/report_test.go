@@ -38,6 +38,13 @@ func sample(cpu time.Duration, rate float64, half time.Duration, idle float64) *
 	}
 	paced := row(halfLoad, 3000, float64(half))
 	paced.Rate = 3000
+	stored := Row{ID: "replicas-64", Group: "replicas", Title: "SendMessage, message reply, 64 connections"}
+	for range 2 {
+		result := func(rate float64) Result {
+			return Result{Requests: 1000, PerSecond: rate, P50: 20 * ms, P99: 50 * ms, CPU: 200 * time.Microsecond, DatabaseCPU: 300 * time.Microsecond}
+		}
+		stored.Pairs = append(stored.Pairs, Pair{{ParleyPostgres, result(2000), 0.01}, {TwoReplicas, result(3000), 0.01}})
+	}
 	silent := Row{ID: idleSSE, Group: "idle", Title: "Idle streams"}
 	for range 2 {
 		held := func(kib float64) Result {
@@ -49,7 +56,7 @@ func sample(cpu time.Duration, rate float64, half time.Duration, idle float64) *
 		Machine: Machine{CPU: "a processor", Cores: 2, Memory: "8 GB", OS: "linux/amd64", Kernel: "6.1", Go: "go1.26.0",
 			Commit: "0123456789ab", Date: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)},
 		Pairs: 2, Warmup: DefaultWarmup, Duration: DefaultDuration, Streams: DefaultStreams, Settle: DefaultSettle,
-		Rows:    []Row{row(unary64, 10000, 6e6), paced, silent},
+		Rows:    []Row{row(unary64, 10000, 6e6), paced, stored, silent},
 		Commits: []time.Duration{200 * time.Microsecond, 300 * time.Microsecond},
 	}
 }

@@ -29,7 +29,7 @@ type Options struct {
 	Pairs int
 	// Rows are the ids of the rows to measure, all when empty.
 	Rows []string
-	// Warmup and Duration are those of one measurement, 0.5 s and 3 s when zero.
+	// Warmup and Duration are those of one measurement, 0.5 s and 2.5 s when zero.
 	Warmup, Duration time.Duration
 	// Streams is how many streams idle at once, 1,000 when zero, and Settle how
 	// long they do before memory is read, 6 s when zero.
@@ -43,7 +43,7 @@ type Options struct {
 const (
 	DefaultPairs    = 7
 	DefaultWarmup   = 500 * time.Millisecond
-	DefaultDuration = 3 * time.Second
+	DefaultDuration = 2500 * time.Millisecond
 	DefaultStreams  = 1000
 	// DefaultSettle is longer than the pause after which a mesh writes its first
 	// keep-alive comments.
