@@ -23,6 +23,7 @@ type Target struct {
 	Log                  func() string    // what was logged so far, at every level
 	Mesh                 *mesh            // that stands between; nil directly
 	Name                 parley.AgentName // of the agent in it
+	Home                 string           // where the agent behind it is
 }
 
 // Variant is what a row needs to be different from the ordinary.

@@ -144,10 +144,13 @@ func (c *caller) read(method string, resp *http.Response) answer {
 		c.t.Fatalf("%s: HTTP %d, no JSON: %s", method, resp.StatusCode, body)
 	}
 	if c.binding == a2a.JSONRPC {
-		// Who may not ask has no claim on being read: such an answer need not know
-		// the request's id.
-		if unread := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden; unread && in["id"] == nil {
-			in["id"] = rpcID
+		// What is refused by who asks, or by its headers, has no claim on being
+		// read: such an answer need not know the request's id.
+		switch resp.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests:
+			if in["id"] == nil {
+				in["id"] = rpcID
+			}
 		}
 		a.result, a.fault = c.unwrap(in)
 	} else if e, ok := in["error"].(obj); ok && resp.StatusCode >= 400 {

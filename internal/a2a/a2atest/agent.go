@@ -36,6 +36,10 @@ type Options struct {
 	// Tenant is what the card asks callers to send, and what they must send.
 	Tenant string
 
+	// Default is the behaviour of messages whose ids name none; empty means
+	// tck-complete-task.
+	Default string
+
 	NoStreaming bool
 	Extended    Extended
 	Extensions  []a2a.AgentExtension // declared in the card
