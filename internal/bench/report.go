@@ -176,8 +176,8 @@ func (r *Report) writeMethod(b *strings.Builder) {
 	fmt.Fprintf(b, "## Method\n\n| | |\n|---|---|\n| machine | %s, %d cores, %s memory |\n| system | %s, kernel %s |\n| Go | %s |\n| commit | %s |\n| date | %s |\n\n",
 		m.CPU, m.Cores, m.Memory, m.OS, m.Kernel, m.Go, m.Commit, m.Date.Format(time.DateOnly))
 	fmt.Fprintf(b, "* Load generator, agent, proxy and Parley are processes of their own on one machine, over loopback, and share its cores.\n"+
-		"* Parley runs with its defaults: strict durability, the caller identified by an API key, every call recorded. ReverseProxy has pooled\n"+
-		"  connections and buffers and looks at no body.\n"+
+		"* Parley runs with its defaults: strict durability, the caller identified by an API key, every call recorded. Only what one caller may\n"+
+		"  ask for in a second is raised, as one makes all the load. ReverseProxy has pooled connections and buffers and looks at no body.\n"+
 		"* Each load is measured in %d pairs of %s after %s of warm-up. Within a pair the paths take turns; the order reverses from pair to pair.\n"+
 		"* A request is %d bytes, its ids are new each time; a unary reply is about one kilobyte; a stream has %d events. Every answer is checked:\n"+
 		"  status 200, a JSON-RPC result with the id of its request, streams complete. One answer that is not ends the run without a report.\n"+
