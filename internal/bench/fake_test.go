@@ -178,7 +178,7 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 100 * ms, Streams: 20, Settle: 30 * ms}
+	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 400 * ms, Streams: 20, Settle: 30 * ms}
 }
 
 // withoutParley are the rows that compare anything when Parley is missing.
