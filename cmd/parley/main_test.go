@@ -31,15 +31,16 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("PARLEY_DATA", e.WorkDir+"/data")
 			e.Setenv("TZ", "UTC")
-			e.Values[stateKey{}] = &scriptState{agents: map[string]*a2atest.Agent{}}
+			e.Values[stateKey{}] = &scriptState{agents: map[string]*a2atest.Agent{}, skip: func(why error) { e.T().Skip(why) }}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"mesh":   startMesh,
-			"sample": startSample,
-			"code":   exitsWith,
-			"await":  awaitFile,
-			"json":   setFromJSON,
+			"mesh":     startMesh,
+			"postgres": makeDatabase,
+			"sample":   startSample,
+			"code":     exitsWith,
+			"await":    awaitFile,
+			"json":     setFromJSON,
 		},
 	})
 }

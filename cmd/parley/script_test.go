@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 )
 
 const (
@@ -74,6 +75,21 @@ func startMesh(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("no mesh after %s\n%s", startTime, log)
 		}
 	}
+}
+
+// makeDatabase is the script command "postgres VARIABLE": it makes an empty
+// PostgreSQL database and sets the variable to its address. Where there is no
+// PostgreSQL the script is skipped.
+func makeDatabase(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: postgres VARIABLE")
+	}
+	url, missing, err := pgtest.Shared()
+	ts.Check(err)
+	if missing != nil {
+		stateOf(ts).skip(missing)
+	}
+	ts.Setenv(args[0], url)
 }
 
 // awaitFile is the script command "await FILE [REGEXP]": it waits until a file
@@ -132,6 +148,7 @@ func stopMesh(ts *testscript.TestScript) {
 type scriptState struct {
 	mesh   *runningMesh
 	agents map[string]*a2atest.Agent // by the variable that holds the address
+	skip   func(why error)           // skips the script
 }
 
 type stateKey struct{}

@@ -172,7 +172,7 @@ func (a *App) openStore(ctx context.Context) error {
 	a.hub = &event.Hub{}
 	db, err := store.Open(ctx, store.Options{
 		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
-		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify,
+		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Postgres: postgresOptions(a.cfg),
 	})
 	if err != nil {
 		return a.fromWhere(err)
@@ -260,6 +260,7 @@ func (a *App) openRegistry(context.Context) error {
 	a.agents = registry.NewDirectory(a.store)
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
+		Turn: func() bool { return a.store.Holds(store.LeaseUpkeep) },
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
 			transports.Forget(string(name))

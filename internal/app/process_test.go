@@ -40,12 +40,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// storeVariable gives a copy of the test program the store of several.
+const storeVariable = "PARLEY_APP_TEST_STORE"
+
 // serveUntilTold is parley serve with its data in dir.
 func serveUntilTold(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen = dir, "127.0.0.1:0", "127.0.0.1:0", ""
+	if url := os.Getenv(storeVariable); url != "" {
+		cfg.Store = config.PostgresStore(url)
+		cfg.Postgres.Lease = time.Second
+		cfg.Watch.First, cfg.Watch.Max = 50*time.Millisecond, 50*time.Millisecond
+	}
 	return app.Serve(ctx, cfg, app.Options{ReadyFile: readyFile(dir), LogTo: os.Stderr})
 }
 
@@ -59,10 +67,10 @@ type process struct {
 }
 
 // startProcess runs a mesh on dir and waits until it serves.
-func startProcess(t *testing.T, dir string) *process {
+func startProcess(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], dir)}
-	p.cmd.Env = append(os.Environ(), roleVariable+"=serve")
+	p.cmd.Env = append(append(os.Environ(), roleVariable+"=serve"), env...)
 	p.cmd.Stderr = t.Output()
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -105,9 +113,9 @@ type answer struct {
 }
 
 // load calls an agent from many goroutines until calls fail, and gives what was
-// answered, by message id. Whoever gets the answer of that number calls then at
-// once.
-func load(ctx context.Context, conn *a2a.Conn, number int64, then func()) map[string]answer {
+// answered, by message id, which begins with prefix. Whoever gets the answer of
+// that number calls then at once.
+func load(ctx context.Context, conn *a2a.Conn, prefix string, number int64, then func()) map[string]answer {
 	var mu sync.Mutex
 	var answered atomic.Int64
 	told := map[string]answer{}
@@ -115,7 +123,7 @@ func load(ctx context.Context, conn *a2a.Conn, number int64, then func()) map[st
 	for n := range 16 {
 		callers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				id := fmt.Sprintf("m-%d-%d", n, i)
+				id := fmt.Sprintf("%s-%d-%d", prefix, n, i)
 				out, err := conn.SendMessage(ctx, parleytest.Message(id, "x"))
 				if err != nil || out.Task == nil {
 					return
@@ -156,7 +164,7 @@ func TestKillUnderLoad(t *testing.T) {
 	})
 
 	var killed time.Time
-	told := load(ctx, connTo(p.ready.Listen, "agent", key.Text), 500, func() {
+	told := load(ctx, connTo(p.ready.Listen, "agent", key.Text), "m", 500, func() {
 		if err := p.cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
 
@@ -111,8 +112,12 @@ func (a *App) openGateway(ctx context.Context) error {
 	c := a.cfg
 	limits := jsonwire.Limits{MaxBytes: int64(c.Limits.RequestBody), MaxDepth: c.Limits.JSONDepth}
 	answers := jsonwire.Limits{MaxBytes: int64(c.Limits.ResponseBody), MaxDepth: c.Limits.JSONDepth}
+	var mates gateway.Mates
+	if a.store.Shared() {
+		mates = a.store
+	}
 	a.gateway = gateway.New(gateway.Options{
-		Identity: a.identity, Agents: a.agents, Journal: a.store, Events: a.store,
+		Identity: a.identity, Agents: a.agents, Journal: a.store, Events: a.store, Mates: mates,
 		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger,
 		Server: a2a.ServerOptions{
 			StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive,
@@ -134,13 +139,20 @@ func (a *App) openGateway(ctx context.Context) error {
 	if err := gauges.Watch(a.measures.Meter()); err != nil {
 		return err
 	}
-	return a.gateway.Restore(ctx)
+	if err := a.gateway.Restore(ctx); err != nil {
+		return err
+	}
+	a.store.Heed(store.Heed{
+		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate() },
+		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
+	})
+	return nil
 }
 
 func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
-		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Status: a, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Status: a, Answers: a.store, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
 	})
 	return err
 }

@@ -34,9 +34,16 @@ func (a *App) Status(ctx context.Context) (control.Status, error) {
 }
 
 func (a *App) storeStatus(ctx context.Context) control.StoreStatus {
-	s := control.StoreStatus{Kind: "sqlite", Path: a.cfg.Data, Durability: string(a.cfg.Durability), Healthy: true}
+	s := control.StoreStatus{Kind: "sqlite", Path: a.store.Where(), Durability: string(a.cfg.Durability), Healthy: true}
 	if err := a.store.Health(ctx); err != nil {
 		s.Healthy, s.Problem = false, parley.PublicMessage(err)
+	}
+	if a.store.Shared() {
+		s.Kind = "postgres"
+		if size, err := a.store.Size(ctx); err == nil { // else Problem says more
+			s.SizeBytes = size
+		}
+		return s
 	}
 	files, err := filepath.Glob(filepath.Join(a.cfg.Data, "*.db*"))
 	if err == nil {

@@ -29,6 +29,14 @@ func (a *App) prune(ctx context.Context) error {
 	ticker := time.NewTicker(a.cfg.Retention.Sweep)
 	defer ticker.Stop()
 	for {
+		if !a.store.Holds(store.LeaseUpkeep) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+				continue
+			}
+		}
 		now, r := a.opts.Now(), a.cfg.Retention
 		gone, err := a.store.Prune(ctx, store.Cutoffs{
 			Calls: now.Add(-r.Calls), Events: now.Add(-r.Events), Tasks: now.Add(-r.Tasks), Unfinished: now.Add(-unfinished(r.Tasks)),

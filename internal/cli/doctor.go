@@ -140,7 +140,7 @@ func (p *program) doctorMesh(cmd *cobra.Command, file string, d *diagnosis) (*me
 	running := m.answers(cmd.Context())
 	if !running {
 		d.warn("mesh", "start it: parley serve", "no mesh answers at %s", m.socket)
-		d.checkDatabase(cmd.Context(), cfg.Data)
+		d.checkDatabase(cmd.Context(), cfg)
 		d.checkPorts(cmd.Context(), cfg)
 		return nil, nil
 	}

@@ -41,9 +41,9 @@ func (d *diagnosis) checkData(cfg *config.Config) {
 }
 
 // checkDatabase looks at the database that no running mesh tells of.
-func (d *diagnosis) checkDatabase(ctx context.Context, dir string) {
+func (d *diagnosis) checkDatabase(ctx context.Context, cfg *config.Config) {
 	stop := d.p.progress("reading the database through")
-	c, err := app.CheckStore(ctx, dir)
+	c, err := app.CheckStore(ctx, cfg)
 	stop()
 	switch {
 	case err != nil:
@@ -54,6 +54,8 @@ func (d *diagnosis) checkDatabase(ctx context.Context, dir string) {
 		d.fail("store", c.Advice, "%s: %s", c.File, c.Problem)
 	case c.Size == 0:
 		d.ok("store", "no database yet; the first start makes it")
+	case c.Server:
+		d.ok("store", "%s answers, %s, schema %d", c.File, sizeText(c.Size), c.Schema)
 	default:
 		d.ok("store", "%s is whole, %s, schema %d", c.File, sizeText(c.Size), c.Schema)
 	}

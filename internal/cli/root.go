@@ -116,7 +116,7 @@ the one that --server names.`,
 	root.AddCommand(
 		serveCommand(p), configCommand(p),
 		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
-		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), doctorCommand(p),
+		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), storeCommand(p), doctorCommand(p),
 		versionCommand(p),
 	)
 	root.InitDefaultHelpFlag()

@@ -18,7 +18,7 @@ type Config struct {
 	PublicURL     string // empty: derived from the address Listen is bound to; never ends in a slash
 	GRPCPublicURL string // host:port; empty: derived from the address GRPCListen is bound to
 	Data          string // absolute after Load
-	Store         string // empty: SQLite in Data
+	Store         Store  // zero: SQLite in Data
 	Durability    Durability
 	Environment   parley.Environment
 	MasterKey     Secret // zero: the key file in Data
@@ -29,6 +29,7 @@ type Config struct {
 	CORS      CORS
 	Auth      Auth
 	A2A       A2A
+	Postgres  Postgres
 	Limits    Limits
 	Retention Retention
 	Agents    Agents
@@ -70,6 +71,14 @@ type Auth struct {
 // A2A holds choices where the protocol leaves room.
 type A2A struct {
 	StrictVersion bool
+}
+
+// Postgres says how a store on PostgreSQL is used.
+type Postgres struct {
+	Connections      int           // that read at once; four more write and listen
+	ConnectTimeout   time.Duration // for one server
+	StatementTimeout time.Duration // of a read, and of a transaction of the writer
+	Lease            time.Duration // without a sign of life after which a replica is dead
 }
 
 // Limits bounds what one peer can make the process hold or wait for.
@@ -195,6 +204,7 @@ func Default() *Config {
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
 		TLS:         TLS{HSTS: 365 * day},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
+		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),
 		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},

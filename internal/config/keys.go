@@ -39,7 +39,7 @@ func (c *Config) processKeys() []key {
 		{"public_url", baseURL(&c.PublicURL), "public-url", "Address under which callers reach the edge, as cards print it. Empty: made from `listen`, which must then name one address."},
 		{"grpc_public_url", optionalAddr(&c.GRPCPublicURL), "", "The `host:port` under which callers reach gRPC, as cards print it. Empty: the host of `public_url` with the port of `grpc_listen`."},
 		{"data", path(&c.Data, "$XDG_DATA_HOME/parley"), "data", "Folder of the store, keys and the local socket. Without XDG_DATA_HOME: `~/.local/share/parley`."},
-		{"store", text(&c.Store, "store"), "store", "Where state is kept. Empty: SQLite in `data`, which is the only store so far."},
+		{"store", &storeValue{&c.Store}, "store", "Where state is kept: SQLite in `data`, or PostgreSQL, which several replicas may share. The address takes what libpq takes, several servers too; its password is never printed. On PostgreSQL `data` still holds this process's own keys and socket, and `master_key` must be the same for all replicas."},
 		{"durability", choice(&c.Durability, DurabilityStrict, DurabilityRelaxed), "durability", "`strict`: a call is on disk before it has effects. `relaxed`: with the next batch, so a crash may lose the last milliseconds."},
 		{"environment", choice(&c.Environment, parley.Environments...), "environment", "The stage this process serves. Part of every identity."},
 		{"master_key", &secretValue{p: &c.MasterKey}, "", "The key under which stored secrets are sealed. Empty: the file `master.key` in `data`, made at the first start."},
@@ -65,6 +65,10 @@ func (c *Config) edgeKeys() []key {
 func (c *Config) limitKeys() []key {
 	l := &c.Limits
 	return []key{
+		{"postgres.connections", count(&c.Postgres.Connections, 1, 1000), "", "Connections to PostgreSQL that read at once, of each replica; four more write, listen and keep it in step."},
+		{"postgres.connect_timeout", duration(&c.Postgres.ConnectTimeout, 100*time.Millisecond, time.Minute), "", "How long connecting to one PostgreSQL server may take."},
+		{"postgres.statement_timeout", duration(&c.Postgres.StatementTimeout, 100*time.Millisecond, 10*time.Minute), "", "How long a read, or a transaction that writes, may take on PostgreSQL."},
+		{"postgres.lease", duration(&c.Postgres.Lease, 500*time.Millisecond, 10*time.Minute), "", "After how long without a sign of life a replica counts as dead and another takes up its open calls. It is renewed three times as often."},
 		{"limits.request_body", size(&l.RequestBody, KiB, GiB), "", "Largest body of one request from a caller."},
 		{"limits.response_body", size(&l.ResponseBody, KiB, GiB), "", "Largest body of one unary response from an agent."},
 		{"limits.stream_event", size(&l.StreamEvent, KiB, GiB), "", "Largest single event of a stream from an agent."},

@@ -244,6 +244,7 @@ data: "/nonexistent/with space: #and marks"
 network: {allow: [10.0.0.0/8, "fd00::/8"], deny: []}
 cors: {origins: [https://a.example, "http://localhost:3000"]}
 auth: {anonymous: [a, b-2]}
+store: postgres://mesh@db-1:5432,db-2:5432/mesh
 `, nil),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +253,7 @@ auth: {anonymous: [a, b-2]}
 				t.Fatal(err)
 			}
 			again := mustLoad(t, out.String(), nil)
-			if diff := cmp.Diff(c, again, cmpopts.EquateComparable(netip.Prefix{}), cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(func(a, b Secret) bool { return a.Reveal() == b.Reveal() }), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(c, again, cmpopts.EquateComparable(netip.Prefix{}), cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(func(a, b Secret) bool { return a.Reveal() == b.Reveal() }), cmp.Comparer(func(a, b Store) bool { return a.String() == b.String() }), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("read back differs (-printed +read):\n%s\nprinted:\n%s", diff, out.String())
 			}
 		})

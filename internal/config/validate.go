@@ -13,9 +13,6 @@ func (c *Config) validate() []*Error {
 	fail := func(key, problem string) {
 		problems = append(problems, &Error{Origin: c.Origin(key), Key: key, Problem: problem})
 	}
-	if problem := storeProblem(c.Store); problem != "" {
-		fail("store", problem)
-	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		set, missing := "tls.cert", "tls.key"
 		if c.TLS.Cert == "" {
@@ -33,19 +30,6 @@ func (c *Config) validate() []*Error {
 		fail("limits.streams_per_principal", "is more than limits.streams allows in all: lower it, or raise limits.streams")
 	}
 	return append(problems, c.addressClashes()...)
-}
-
-func storeProblem(store string) string {
-	scheme, _, hasScheme := strings.Cut(store, "://")
-	switch {
-	case store == "":
-		return ""
-	case hasScheme && (scheme == "postgres" || scheme == "postgresql"):
-		// The address is not repeated: it may hold a password.
-		return "PostgreSQL is not supported yet: leave store empty to use SQLite in the data folder"
-	default:
-		return "names no store this version knows: leave store empty to use SQLite in the data folder (to move it, set data)"
-	}
 }
 
 // addressClashes finds listeners that are told to share an address. Port 0 is

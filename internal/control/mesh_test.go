@@ -151,6 +151,7 @@ func newMesh(t *testing.T) *mesh {
 	m.operator = m.principal(t, "ops", parley.RoleOperator)
 	m.nobody = m.principal(t, "ann")
 	s, err := control.NewServer(control.Options{
+		Answers:  m.db,
 		Identity: m.dir, Registry: registry.New(registry.Options{Store: m.db, Inspector: m}), Agents: m.db,
 		Calls: m.db, Tasks: m.db, Events: feed{m.db, m}, Cancel: m, Status: m, MeshID: m.db.MeshID(),
 		Log: slog.New(slog.NewTextHandler(m.log, nil)),

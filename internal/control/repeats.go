@@ -2,11 +2,13 @@ package control
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/identity"
@@ -15,129 +17,102 @@ import (
 
 const idempotencyHeader = "Idempotency-Key"
 
-// Bounds of what is remembered of answered writes. It is kept in memory: after
-// a restart, or where a bound pushes an answer out, a repeated write is done
-// anew, and unique names are what keeps most of them from doing harm.
+// Bounds of what is remembered of answered writes.
 const (
 	maxIdempotencyKey = 255 // bytes of a key
 	repeatFor         = 24 * time.Hour
-	maxRepeats        = 4096
-	maxRepeatBytes    = 16 << 20 // all remembered answers together
-	maxAnswerBytes    = 1 << 20  // of one; a larger one is not remembered
+	maxAnswerBytes    = 1 << 20 // of one; a larger one is not remembered
+	// claimFor is after how long a write that has no answer may be repeated:
+	// whoever was at it has died.
+	claimFor = 2 * time.Minute
+	// keepTimeout bounds the remembering of an answer.
+	keepTimeout = 10 * time.Second
 )
 
-// repeatKey names one write of one principal.
-type repeatKey struct {
-	principal parley.PrincipalName
-	key       string
+// Answers remembers what writes with an Idempotency-Key were answered, for all
+// processes that serve the mesh.
+type Answers interface {
+	// ClaimAnswer begins a write, or gives the request that had the key first and
+	// its answer, nil while that is under way.
+	ClaimAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, request [32]byte, now, until time.Time) (claimed bool, first [32]byte, answer []byte, err error)
+	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
+	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
 }
 
-// answer is a remembered write: under way while done is false.
+// answer is what is kept of an answered write.
 type answer struct {
-	request [32]byte // what was asked: method, path, query, body
-	done    bool
-	until   time.Time
-	status  int
-	header  http.Header
-	body    []byte
+	Status int         `json:"status"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"`
 }
 
-// repeats remembers answered writes, oldest first out.
-type repeats struct {
-	now func() time.Time
-
-	mu    sync.Mutex
-	known map[repeatKey]*answer
-	order []repeatKey // done ones, by when they were answered
-	bytes int
-}
-
-func newRepeats(now func() time.Time) *repeats {
-	return &repeats{now: now, known: make(map[repeatKey]*answer)}
-}
-
-// begin claims a key. It gives the first answer where there is one, and an
+// repeat claims a key. It gives the first answer where there is one, and an
 // error where the key is in use for something else.
-func (s *repeats) begin(k repeatKey, request [32]byte) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forget()
-	a, ok := s.known[k]
+func (s *Server) repeat(ctx context.Context, caller *identity.Caller, key string, request [32]byte) (*answer, error) {
+	now := s.opts.Now()
+	claimed, first, kept, err := s.opts.Answers.ClaimAnswer(ctx, caller.Name, caller.Owner, key, request, now, now.Add(claimFor))
 	switch {
-	case !ok:
-		if len(s.known)-len(s.order) >= maxRepeats {
-			return nil, parley.E("control.repeat", parley.Exhausted, "", "too many writes with an Idempotency-Key are under way: try again", nil)
-		}
-		s.known[k] = &answer{request: request}
-		return nil, nil
-	case a.request != request:
+	case err != nil || claimed:
+		return nil, err
+	case first != request:
 		return nil, conflictOnKey("was used for another request: use a fresh key for each")
-	case !a.done:
+	case kept == nil:
 		return nil, conflictOnKey("belongs to a request that is still under way: wait and repeat it")
 	}
-	return a, nil
+	var a answer
+	return &a, json.Unmarshal(kept, &a)
 }
 
 func conflictOnKey(problem string) error {
 	return parley.E("control.repeat", parley.Conflict, "", "this Idempotency-Key "+problem, nil)
 }
 
-// end keeps the answer to a claimed key. Only a success is worth keeping: what
-// failed did nothing, and may be tried again under the same key.
-func (s *repeats) end(k repeatKey, status int, header http.Header, body []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.known[k]
-	if a == nil {
-		return
-	}
-	if status < 200 || status > 299 || len(body) > maxAnswerBytes {
-		delete(s.known, k)
-		return
-	}
-	a.done, a.until, a.status, a.header, a.body = true, s.now().Add(repeatFor), status, header, body
-	s.order = append(s.order, k)
-	s.bytes += len(body)
-	s.forget()
-}
-
-// forget drops answers that are too old or too many.
-func (s *repeats) forget() {
-	now := s.now()
-	for len(s.order) > 0 {
-		oldest := s.known[s.order[0]]
-		if now.Before(oldest.until) && len(s.order) <= maxRepeats && s.bytes <= maxRepeatBytes {
-			return
+// remember keeps the answer to a claimed key. Only a success is worth keeping:
+// what failed did nothing, and may be tried again under the same key.
+func (s *Server) remember(ctx context.Context, caller *identity.Caller, key string, a answer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
+	err := func() error {
+		if a.Status < 200 || a.Status > 299 || len(a.Body) > maxAnswerBytes {
+			return s.opts.Answers.DropAnswer(ctx, caller.Name, key)
 		}
-		s.bytes -= len(oldest.body)
-		delete(s.known, s.order[0])
-		s.order = s.order[1:]
+		raw, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		return s.opts.Answers.KeepAnswer(ctx, caller.Name, caller.Owner, key, raw, s.opts.Now().Add(repeatFor))
+	}()
+	if err != nil { // the claim ends by itself
+		s.opts.Log.Warn("the answer to a write is not remembered: repeated, it is done anew", "principal", caller.Name, "err", err)
 	}
 }
 
 // serveOnce answers a write that carries an Idempotency-Key.
 func (s *Server) serveOnce(w http.ResponseWriter, r *http.Request, caller *identity.Caller, body []byte) {
-	key := r.Header.Get(idempotencyHeader)
-	if len(key) > maxIdempotencyKey {
-		s.fail(w, r, badParam(idempotencyHeader, fmt.Sprintf("is %d bytes long", len(key)), fmt.Sprintf("use at most %d", maxIdempotencyKey)))
+	given := r.Header.Get(idempotencyHeader)
+	if len(given) > maxIdempotencyKey {
+		s.fail(w, r, badParam(idempotencyHeader, fmt.Sprintf("is %d bytes long", len(given)), fmt.Sprintf("use at most %d", maxIdempotencyKey)))
 		return
 	}
-	k := repeatKey{caller.Name, key}
-	first, err := s.repeats.begin(k, requestHash(r, body))
+	hashed := sha256.Sum256([]byte(given)) // it may hold any bytes
+	key := hex.EncodeToString(hashed[:])
+	first, err := s.repeat(r.Context(), caller, key, requestHash(r, body))
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	if first != nil {
-		maps.Copy(w.Header(), first.header)
+		maps.Copy(w.Header(), first.Header)
 		w.Header().Set("Idempotency-Replayed", "true")
-		w.WriteHeader(first.status)
-		_, _ = w.Write(first.body) // the reader has left: nobody to tell
+		w.WriteHeader(first.Status)
+		_, _ = w.Write(first.Body) // the reader has left: nobody to tell
 		return
 	}
 	rec := &recorder{ResponseWriter: w, status: http.StatusInternalServerError}
 	// Deferred, so that a panic gives the key back.
-	defer func() { s.repeats.end(k, rec.status, w.Header().Clone(), rec.body.Bytes()) }()
+	defer func() {
+		s.remember(r.Context(), caller, key, answer{rec.status, w.Header().Clone(), rec.body.Bytes()})
+	}()
 	s.mux.ServeHTTP(rec, r)
 }
 

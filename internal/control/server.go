@@ -51,6 +51,7 @@ type Options struct {
 	Events   EventReader
 	Cancel   Canceller
 	Status   StatusReader
+	Answers  Answers
 	// MeshID is the source of the events as others see them.
 	MeshID string
 	// Log gets failures of the mesh itself; nil means none.
@@ -66,7 +67,6 @@ type Server struct {
 	mux     *http.ServeMux
 	api     huma.API
 	openAPI []byte
-	repeats *repeats
 	streams chan struct{} // one token per open event stream
 }
 
@@ -81,7 +81,7 @@ func NewServer(opts Options) (*Server, error) {
 	ownErrors()
 	s := &Server{
 		opts: opts, mux: http.NewServeMux(),
-		repeats: newRepeats(opts.Now), streams: make(chan struct{}, maxStreams),
+		streams: make(chan struct{}, maxStreams),
 	}
 	s.api = humago.New(s.mux, apiConfig())
 	s.ownerRoutes()

@@ -60,9 +60,11 @@ func outcomeOf(m a2a.Method, f *a2a.Facts) parley.Outcome {
 
 // bind makes a task that a stream shows for the first time the caller's,
 // durably, before the caller is told its id: else a crash of the mesh would
-// leave the caller with a task that nobody may see.
+// leave the caller with a task that nobody may see. Where there are other
+// replicas, so is a context.
 func (g *Gateway) bind(ctx context.Context, c *Call) error {
-	if !c.newTask() {
+	shown := c.newTask()
+	if !shown && (g.Mates == nil || !c.sees.fresh || !c.begun) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -75,6 +77,10 @@ func (g *Gateway) bind(ctx context.Context, c *Call) error {
 	}
 	if err := g.Journal.Settle(ctx, s, true); err != nil {
 		return err
+	}
+	c.sees.fresh = false
+	if !shown {
+		return nil
 	}
 	c.sees.owned, c.sees.changed = true, false
 	if c.begun {

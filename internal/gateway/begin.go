@@ -50,7 +50,7 @@ func (g *Gateway) begin(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.record.Seq = row.Seq
-	c.begun = true
+	c.begun, c.sees.fresh = true, false // a context that the request names is the caller's by now
 	g.lap(c, "begin")
 	return nil
 }

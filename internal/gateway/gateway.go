@@ -47,13 +47,27 @@ type Journal interface {
 	ContextOwner(ctx context.Context, agent parley.AgentName, instance, contextID string) (parley.PrincipalName, error)
 }
 
+// Mates are the other processes that serve the same journal.
+type Mates interface {
+	// CancelElsewhere cancels an open call that another process has, or gives a
+	// parley.NotFound error where none has it.
+	CancelElsewhere(ctx context.Context, id parley.CallID) error
+	// LookElsewhere tells those whose calls wait for a task that the index has
+	// its final state.
+	LookElsewhere(ctx context.Context, key call.TaskKey) error
+}
+
 // Options are a gateway's parts and limits.
 type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
 	Events   Events
-	Client   a2a.Client // its limits; the transport is each agent's own
+	// Mates are the other replicas; nil where this process is alone. With them,
+	// what a call shows first is durable before its caller is told: the next
+	// request may come to another one.
+	Mates  Mates
+	Client a2a.Client // its limits; the transport is each agent's own
 	// Transport gives the connection pool towards one agent.
 	Transport func(agent parley.AgentName) http.RoundTripper
 	// GRPC gives the way to an agent's gRPC interfaces; nil: they are not spoken.
@@ -140,12 +154,17 @@ func (g *Gateway) Restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.Adopt(records)
+	return nil
+}
+
+// Adopt takes up open calls that another process had, each with a task.
+func (g *Gateway) Adopt(records []*call.Record) {
 	for _, r := range records {
 		key := call.TaskKey{Agent: r.Agent, Instance: r.Instance, ID: r.TaskID}
 		g.open.restore(r, key)
 		g.watch.add(key, r.Deadline)
 	}
-	return nil
 }
 
 // Run watches the tasks that nobody follows, until ctx ends.

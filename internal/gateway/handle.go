@@ -49,6 +49,7 @@ type seen struct {
 	owned    bool   // the store knows the task as this caller's
 	snapshot []byte // the last whole Task, nil if something came after it
 	context  string
+	fresh    bool // nobody had the context before
 	changed  bool // something was seen that the store does not hold
 }
 

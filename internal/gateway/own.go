@@ -157,7 +157,7 @@ func (g *Gateway) claim(ctx context.Context, c *Call, id string) error {
 	case err != nil && parley.KindOf(err) != parley.NotFound:
 		return err
 	case err != nil:
-		c.sees.changed = true
+		c.sees.changed, c.sees.fresh = true, true
 	}
 	c.sees.context, c.record.ContextID = id, id
 	return nil

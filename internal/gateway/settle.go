@@ -27,7 +27,7 @@ func (g *Gateway) end(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply
 	}
 	g.measure(c, reply)
 	// A task that the caller learns of must be the caller's, durably, before.
-	err := g.write(ctx, c, c.newTask())
+	err := g.write(ctx, c, c.newTask() || g.Mates != nil && c.sees.fresh)
 	switch {
 	case err != nil && reply.Err != nil && !c.newTask(): // nothing that could be hidden
 		g.Log.Error("call not settled", "call", c.record.ID, "agent", c.record.Agent, "err", err)
@@ -91,7 +91,11 @@ func (g *Gateway) close(ctx context.Context, c *Call) {
 		g.watch.add(c.sees.key, c.record.Deadline)
 	}
 	if c.sees.key != (call.TaskKey{}) && call.Final(c.sees.state) {
-		g.finish(ctx, c.sees.key, c.sees.state)
+		if c.sees.owned {
+			g.finish(ctx, c.sees.key, c.sees.state)
+		} else { // this call has shown it first: nobody else waits for it
+			g.finishHere(ctx, c.sees.key, c.sees.state)
+		}
 	}
 	if !waits {
 		g.count(ctx, c)
@@ -132,8 +136,21 @@ func (c *Call) endSpan() {
 	c.span.End()
 }
 
-// finish ends all calls that waited for a task which is final now.
+// finish ends all calls that waited for a task which is final now, here and at
+// other replicas.
 func (g *Gateway) finish(ctx context.Context, key call.TaskKey, state string) {
+	g.finishHere(ctx, key, state)
+	if g.Mates == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := g.Mates.LookElsewhere(ctx, key); err != nil {
+		g.Log.Warn("other replicas are not told of a final task; they see it at their next look", "agent", key.Agent, "err", err)
+	}
+}
+
+func (g *Gateway) finishHere(ctx context.Context, key call.TaskKey, state string) {
 	for _, r := range g.open.take(key) {
 		g.endWaiting(ctx, r, parley.Judge(parley.Shape(state)).Outcome, "", "", state)
 	}

@@ -27,6 +27,9 @@ const (
 type Options struct {
 	Store     Store     // required
 	Inspector Inspector // required
+	// Turn reports whether this process is the one to look at agents by itself,
+	// where several have the same store; nil means always.
+	Turn func() bool
 	// Directory is told of every change; nil for none.
 	Directory *Directory
 	// RefreshEvery is the time between scheduled looks at one agent; zero means
@@ -51,6 +54,7 @@ type Registrar struct {
 	directory *Directory
 	every     time.Duration
 	removed   func(parley.AgentName)
+	turn      func() bool
 	looking   chan struct{} // holds a token per look under way
 	now       func() time.Time
 	log       *slog.Logger
@@ -67,9 +71,12 @@ func New(o Options) *Registrar {
 	if o.Removed == nil {
 		o.Removed = func(parley.AgentName) {}
 	}
+	if o.Turn == nil {
+		o.Turn = func() bool { return true }
+	}
 	return &Registrar{
-		removed: o.Removed,
-		store:   o.Store, inspector: o.Inspector, directory: o.Directory,
+		removed: o.Removed, turn: o.Turn,
+		store: o.Store, inspector: o.Inspector, directory: o.Directory,
 		every:   cmp.Or(o.RefreshEvery, DefaultRefreshEvery),
 		looking: make(chan struct{}, cmp.Or(o.Concurrency, DefaultConcurrency)),
 		now:     o.Now, log: o.Log,

@@ -50,7 +50,9 @@ func (r *Registrar) Run(ctx context.Context) error {
 	tick := time.NewTicker(min(max(r.every/20, minTick), maxTick))
 	defer tick.Stop()
 	for {
-		if err := r.refreshDue(ctx, plans); err != nil && ctx.Err() == nil {
+		if !r.turn() {
+			clear(plans) // another process looks, and what it sees is in the store
+		} else if err := r.refreshDue(ctx, plans); err != nil && ctx.Err() == nil {
 			r.log.Warn("agents not refreshed", "err", err)
 		}
 		select {

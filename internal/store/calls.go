@@ -552,6 +552,13 @@ func (k *settlement) ended(err error) {
 	if k.waited || errors.Is(err, errGivenUp) {
 		return
 	}
+	if k.db.pg != nil && parley.KindOf(err) == parley.Conflict {
+		// Another replica was first: it saw the same end, or took this one for
+		// dead. The record stands.
+		k.db.live.drop(k.Record.ID)
+		k.db.opt.Log.Debug("a call was ended by another replica", "call", k.Record.ID)
+		return
+	}
 	k.db.opt.Log.Error("a settlement was refused", "call", k.Record.ID, "agent", k.Record.Agent, "err", err)
 	k.db.stats.refused()
 	if parley.KindOf(err) == parley.Denied {

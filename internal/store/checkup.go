@@ -20,7 +20,8 @@ const maxFlaws = 3
 
 // Checkup is what a look at the database of a data directory found.
 type Checkup struct {
-	File   string
+	File   string // or servers and database of PostgreSQL
+	Server bool   // it is PostgreSQL's
 	Size   int64  // bytes; 0 where there is no database yet
 	Schema int64  // version of the schema; 0 where none was read
 	Holder string // which process has the directory, such as "process 4711"; empty for none
@@ -58,7 +59,7 @@ func Check(ctx context.Context, dir string) (Checkup, error) {
 
 // read checks the file and the version of its schema.
 func (c *Checkup) read(ctx context.Context) error {
-	known, err := newestSchema()
+	known, err := newestSchema("sqlite")
 	if err != nil {
 		return err
 	}
@@ -117,8 +118,8 @@ func quickCheck(ctx context.Context, db *sql.DB) (flaws []string, err error) {
 }
 
 // newestSchema is the version of the schema that this program makes.
-func newestSchema() (int64, error) {
-	dir, err := fs.Sub(migrations, "migrations/sqlite")
+func newestSchema(of string) (int64, error) {
+	dir, err := fs.Sub(migrations, "migrations/"+of)
 	if err != nil {
 		return 0, err
 	}

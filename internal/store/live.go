@@ -186,14 +186,72 @@ func contextOf(s *call.Settlement) contextKey {
 }
 
 // OpenCallsOf gives the open calls whose callee is agent, in order of begin:
-// the calls inside which a call of that agent may be. It asks no database.
-func (db *DB) OpenCallsOf(_ context.Context, agent parley.AgentName) ([]call.Candidate, error) {
-	l := db.live
+// the calls inside which a call of that agent may be. On SQLite it asks no
+// database; on PostgreSQL, where other replicas have such calls too, it gives
+// 1,000 at most.
+func (db *DB) OpenCallsOf(ctx context.Context, agent parley.AgentName) ([]call.Candidate, error) {
+	if db.pg != nil {
+		return db.allOpenCallsOf(ctx, agent)
+	}
+	return db.live.openCallsOf(agent), nil
+}
+
+// candidatesMax is how many open calls of all replicas are given.
+const candidatesMax = 1000
+
+// allOpenCallsOf is OpenCallsOf of all replicas: what the database has, but for
+// what this process has ended and not committed yet, and what it has begun and
+// not committed.
+func (db *DB) allOpenCallsOf(ctx context.Context, agent parley.AgentName) ([]call.Candidate, error) {
+	found, err := query(ctx, db, scanCandidate, `SELECT id, root, depth, task_id, context_id, span_id FROM calls
+		WHERE agent = ? AND ended_at IS NULL ORDER BY num LIMIT ?`, string(agent), candidatesMax)
+	if err != nil {
+		return nil, db.fault("store.open_calls_of", parley.Subject(agent), err)
+	}
+	here := db.live.openCallsOf(agent)
+	known := map[parley.CallID]bool{}
+	all := found[:0]
+	for _, c := range found {
+		if known[c.ID] = true; !db.live.endingCall(c.ID) {
+			all = append(all, c)
+		}
+	}
+	for _, c := range here {
+		if !known[c.ID] && db.live.uncommitted(c.ID) {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+func scanCandidate(row scanner) (c call.Candidate, err error) {
+	var id, root []byte
+	err = row.Scan(&id, &root, &c.Depth, optional(&c.TaskID), optional(&c.ContextID), optional(&c.SpanID))
+	copy(c.ID[:], id)
+	if c.Root = c.ID; root != nil {
+		copy(c.Root[:], root)
+	}
+	return c, err
+}
+
+// endingCall reports whether an end of the call is handed over.
+func (l *live) endingCall(id parley.CallID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[id]
+	return c != nil && c.ending > 0
+}
+
+// uncommitted reports whether an open call has no row yet.
+func (l *live) uncommitted(id parley.CallID) bool { return l.seq(id) == 0 }
+
+// openCallsOf gives the open calls of this process whose callee is agent.
+func (l *live) openCallsOf(agent parley.AgentName) []call.Candidate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	head := l.agents[agent]
 	if head == nil {
-		return nil, nil
+		return nil
 	}
 	var found []call.Candidate
 	for c := head.next; c != head; c = c.next {
@@ -201,7 +259,7 @@ func (db *DB) OpenCallsOf(_ context.Context, agent parley.AgentName) ([]call.Can
 			found = append(found, c.Candidate)
 		}
 	}
-	return found, nil
+	return found
 }
 
 // catchUp makes sure that what was handed over before is committed, so that a

@@ -371,14 +371,14 @@ func (db *DB) openVault(ctx context.Context) error {
 	case parley.KindOf(err) != parley.NotFound:
 		return err
 	case sealed:
-		return parley.E(op, parley.Invalid, parley.Subject(db.opt.Dir), parley.PublicMessage(err)+", and the database holds data sealed under it (id "+sealedBy+"): put the key back from its backup; without it stored credentials and task snapshots cannot be read by anybody", err)
+		return parley.E(op, parley.Invalid, parley.Subject(db.opt.Dir), parley.PublicMessage(err)+", and the database holds data sealed under it (id "+sealedBy+"): put the key back from its backup; without it stored credentials and task snapshots cannot be read by anybody"+db.sameKey(), err)
 	default:
 		if master, err = db.opt.MasterKey.Create(db.opt.Dir); err != nil {
 			return err
 		}
 	}
 	if sealed && sealedBy != master.ID() {
-		return parley.E(op, parley.Invalid, parley.Subject(db.opt.Dir), "the master key has the id "+master.ID()+", but the data is sealed under "+sealedBy+": put the right key back from its backup", nil)
+		return parley.E(op, parley.Invalid, parley.Subject(db.opt.Dir), "the master key has the id "+master.ID()+", but the data is sealed under "+sealedBy+": put the right key back from its backup"+db.sameKey(), nil)
 	}
 	if !sealed {
 		if err := db.w.do(ctx, statements(func(tx *tx) error {
@@ -391,6 +391,14 @@ func (db *DB) openVault(ctx context.Context) error {
 	db.vault = vault.New(master, db, db.opt.Now)
 	db.contextSecret = db.vault.Derive("context hashes")
 	return nil
+}
+
+// sameKey says what a replica needs that has another master key, or none.
+func (db *DB) sameKey() string {
+	if db.pg == nil {
+		return ""
+	}
+	return ". All replicas need the same one: copy master.key from the data directory of another replica to " + db.opt.Dir + ", or set master_key for all of them"
 }
 
 // meta reads one fact about the database.

@@ -146,6 +146,12 @@ func (s *snapshot) end() error {
 	return s.look.fault(s.Rollback())
 }
 
+// QueryRowContext reads one row.
+func (s *snapshot) QueryRowContext(ctx context.Context, statement string, args ...any) *row {
+	ctx, l := s.reads.look(ctx)
+	return &row{Row: s.Tx.QueryRowContext(ctx, s.reads.text(statement), args...), look: l}
+}
+
 // QueryContext reads rows. They must be closed.
 func (s *snapshot) QueryContext(ctx context.Context, statement string, args ...any) (*rows, error) {
 	return s.reads.rows(ctx, s.Tx, statement, args)

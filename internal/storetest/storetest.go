@@ -35,6 +35,9 @@ type Store interface {
 	LastSeq(ctx context.Context) (int64, error)
 	Prune(ctx context.Context, c store.Cutoffs) (store.Pruned, error)
 	Flush(ctx context.Context) error
+	ClaimAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, request [32]byte, now, until time.Time) (claimed bool, first [32]byte, answer []byte, err error)
+	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
+	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
 	Shared() bool
 }
 
@@ -71,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"EventsMissNothing", testEventsMissNothing},
 		{"RefusedChangesNothing", testRefusedChangesNothing},
 		{"Prune", testPrune},
+		{"Answers", testAnswers},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

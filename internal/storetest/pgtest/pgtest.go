@@ -81,6 +81,31 @@ func Database(t testing.TB) string {
 	return s.Database(t)
 }
 
+// Shared makes a database as Database does, for tests that have no testing.TB. It
+// lasts until the program ends. missing is why there is no PostgreSQL, where that
+// is no failure: the test is to be skipped.
+func Shared() (url string, missing, err error) {
+	s, err := shared()
+	switch {
+	case errors.Is(err, errMissing) && os.Getenv("CI") == "":
+		return "", err, nil
+	case err != nil:
+		return "", nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return "", nil, err
+	}
+	defer conn.Close(ctx)
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", nil, err
+	}
+	return s.URL(name), nil, nil
+}
+
 // New starts a server for this test alone, which the test may stop and break.
 func New(t testing.TB) *Server {
 	t.Helper()
@@ -269,6 +294,21 @@ func (s *Server) Exec(t testing.TB, database string, statements ...string) {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
+}
+
+// Folder makes a folder of the server's own inside dir, for a tablespace.
+func (s *Server) Folder(t testing.TB, dir string) string {
+	t.Helper()
+	folder, err := os.MkdirTemp(dir, "tablespace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.creds != nil {
+		if err := os.Chown(folder, int(s.creds.Uid), int(s.creds.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
 }
 
 // pids are the server's processes, its first one first.
