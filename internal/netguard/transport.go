@@ -23,6 +23,11 @@ const (
 	// forever.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
+
+	// Every open stream holds a connection over HTTP/1.1 with both buffers, and
+	// most streams are idle. What is larger than a buffer passes it by.
+	readBuffer  = 2 << 10 // bytes
+	writeBuffer = 2 << 10 // bytes
 )
 
 // TransportOptions tunes the connections to agents. The zero value works.
@@ -76,6 +81,8 @@ func (g *Guard) agentTransport(scheme string, opts TransportOptions) *http.Trans
 		IdleConnTimeout:        orDefault(opts.IdleTimeout, DefaultIdleTimeout),
 		MaxResponseHeaderBytes: orDefault(opts.HeaderBytes, DefaultHeaderBytes),
 		DisableCompression:     true,
+		ReadBufferSize:         readBuffer,
+		WriteBufferSize:        writeBuffer,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
