@@ -5,7 +5,7 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 CLI     := github.com/parley-mesh/parley/internal/cli
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 
-.PHONY: demo run build test lint bench profile fuzz generate tools
+.PHONY: demo run build test lint bench profile kit fuzz generate tools
 
 demo: build ## real calls between sample agents of three SDKs
 	go build -o bin/demo ./examples/demo
@@ -30,12 +30,15 @@ bench: build ## figures for docs/benchmarks.md
 profile: build ## what guides the compiler: cmd/parley/default.pgo, from a busy mesh
 	go run ./cmd/parley-bench -only unary-64 -duration 20s -profile cmd/parley/default.pgo
 
+kit: ## the A2A project's own test kit, a copy of which is in KIT; PYTHON has its requirements
+	go run ./interop/kit -kit '$(KIT)' -python '$(or $(PYTHON),python3)' -part all
+
 fuzz: ## every fuzz target for FUZZTIME each (default 10s)
 	.ci/fuzz
 
 generate: ## write every generated file anew
 	go test ./internal/rules -run '^TestGenerated$$' -count=1 -update
-	go test ./internal/conformance -run '^TestConformance$$' -count=1 -update
+	go test ./internal/conformance -run '^(TestConformance|TestTranscripts)$$' -count=1 -update
 
 tools:
 	cd tools && go build -o ../bin/ ./lint ./testsum

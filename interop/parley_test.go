@@ -103,8 +103,11 @@ func compareAll(t *testing.T, direct, parley []Document) []Difference {
 
 // short names a binding in tests and agents' names.
 func short(b Binding) string {
-	if b == HTTPJSON {
+	switch b {
+	case HTTPJSON:
 		return "rest"
+	case GRPC:
+		return "grpc"
 	}
 	return "jsonrpc"
 }

@@ -26,10 +26,11 @@ const (
 // Binding names a protocol binding as agent cards do.
 type Binding string
 
-// The bindings that all SDKs share.
+// The bindings. The first two are those that all programs here speak.
 const (
 	JSONRPC  Binding = "JSONRPC"
 	HTTPJSON Binding = "HTTP+JSON"
+	GRPC     Binding = "GRPC"
 )
 
 // maxDocument bounds the JSON of one scenario, in bytes.

@@ -2,6 +2,7 @@ package security_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -200,6 +201,13 @@ func flood(send func(*frames) error) func(func() (net.Conn, error), []hpack.Head
 			return err
 		}
 		defer conn.Close()
+		// The less the kernel takes on this side, the sooner the server notices.
+		if under, ok := conn.(*tls.Conn); ok {
+			conn := under.NetConn().(*net.TCPConn)
+			if err := conn.SetReadBuffer(4096); err != nil {
+				return err
+			}
+		}
 		f, err := openFrames(conn, header, false)
 		if err != nil {
 			return err
@@ -309,22 +317,36 @@ func halfFrame(dial func() (net.Conn, error), header []hpack.HeaderField) error 
 	return f.closed(patience2)
 }
 
-// TestHTTP2 attacks the edge over HTTP/2.
+// TestHTTP2 attacks the edge over HTTP/2, on each port that speaks it.
 func TestHTTP2(t *testing.T) {
 	p := startProcess(t, quick)
-	header := edgeRequest(p.address(), p.key("mallory"))
+	key := p.key("mallory")
+	ports := map[string]struct {
+		address string
+		header  []hpack.HeaderField
+	}{
+		"edge": {p.address(), edgeRequest(p.address(), key)},
+		"grpc": {p.ready.GRPC, grpcRequest(p.ready.GRPC, key)},
+	}
 	t.Run("attack", func(t *testing.T) {
-		for _, attack := range http2Attacks {
-			t.Run(attack.name, func(t *testing.T) {
-				t.Parallel()
-				if err := attack.run(func() (net.Conn, error) { return p.dial("h2") }, header); err != nil {
-					t.Error(err)
-				}
-				p.wantServed(t, header)
-			})
+		for name, port := range ports {
+			dial := func() (net.Conn, error) { return p.dialTo(port.address, "h2") }
+			for _, attack := range http2Attacks {
+				t.Run(name+"/"+attack.name, func(t *testing.T) {
+					t.Parallel()
+					if err := attack.run(dial, port.header); err != nil {
+						t.Error(err)
+					}
+					wantServed(t, dial, port.header)
+				})
+			}
 		}
 	})
-	await(t, "no connection is left", func() bool { return p.metric(edgeConnections) == 0 })
+	for _, listener := range []string{"listen", "grpc_listen"} {
+		await(t, "no connection is left at "+listener, func() bool {
+			return p.metric(fmt.Sprintf(`parley_connections_open{parley_listener="%s"}`, listener)) == 0
+		})
+	}
 }
 
 // quick is a configuration that waits for nobody.
@@ -341,10 +363,16 @@ func edgeRequest(authority, key string) []hpack.HeaderField {
 		{Name: "authorization", Value: "Bearer " + key}, {Name: "content-type", Value: "application/json"}, {Name: "a2a-version", Value: "1.0"}}
 }
 
+// grpcRequest is a call over gRPC, which waits for its message.
+func grpcRequest(authority, key string) []hpack.HeaderField {
+	return []hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: authority}, {Name: ":path", Value: "/lf.a2a.v1.A2AService/ListTasks"},
+		{Name: "te", Value: "trailers"}, {Name: "content-type", Value: "application/grpc"}, {Name: "authorization", Value: "Bearer " + key}, {Name: "a2a-version", Value: "1.0"}}
+}
+
 // wantServed checks that the next caller is served.
-func (p *process) wantServed(t *testing.T, header []hpack.HeaderField) {
+func wantServed(t *testing.T, dial func() (net.Conn, error), header []hpack.HeaderField) {
 	t.Helper()
-	conn, err := p.dial("h2")
+	conn, err := dial()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func startProcess(t testing.TB, yaml string) *process {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], "serve", "--config", file, "--data", filepath.Join(dir, "d"), "--listen", "127.0.0.1:0",
+	cmd := exec.Command(os.Args[0], "serve", "--config", file, "--data", filepath.Join(dir, "d"), "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
 		"--ops-listen", "127.0.0.1:0", "--ready-file", ready, "--tls-cert", cert, "--tls-key", key)
 	cmd.Env = append(os.Environ(), roleVariable+"=parley", "GOMEMLIMIT=off", "GOGC=100", "no_proxy=127.0.0.1")
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -114,9 +114,11 @@ func (p *process) key(name parley.PrincipalName) string {
 func (p *process) address() string { return strings.TrimPrefix(p.ready.Listen, "https://") }
 
 // dial opens a connection to the edge that speaks protocol: "h2" or "http/1.1".
-func (p *process) dial(protocol string) (net.Conn, error) {
+func (p *process) dial(protocol string) (net.Conn, error) { return p.dialTo(p.address(), protocol) }
+
+func (p *process) dialTo(address, protocol string) (net.Conn, error) {
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: parleytest.Patience}, Config: &tls.Config{RootCAs: p.pool, NextProtos: []string{protocol}}}
-	return d.Dial("tcp", p.address())
+	return d.Dial("tcp", address)
 }
 
 // metric adds up the values of one of the mesh's metrics; with labels in its

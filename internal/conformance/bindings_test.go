@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,13 +11,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 )
 
-// rpcOnly and restOnly are the rows about one binding; they hold for the harness's
-// side and are not run in the other.
+// rpcOnly, restOnly and grpcOnly are the rows about one binding; they hold for the
+// harness's side and are not run in the others.
 var (
 	rpcOnly  = map[int]bool{107: true, 109: true}
 	restOnly = map[int]bool{112: true, 113: true, 114: true, 115: true}
+	grpcOnly = map[int]bool{110: true, 111: true}
 )
 
 var bindingChecks = map[int]check{
@@ -88,6 +91,25 @@ var bindingChecks = map[int]check{
 			}
 		}
 	},
+	110: func(t *testing.T, w *world) {
+		// The service and its messages are the normative ones, or no row of this side
+		// would pass. What HTTP has in headers is metadata.
+		v := w.another(t, Variant{Agent: withExtension(true)})
+		c := v.as(t, v.Alice)
+		c.wantFault(c.call("SendMessage", say("tck-complete-task", nil)), "EXTENSION_SUPPORT_REQUIRED")
+		a := c.with("a2a-extensions", "https://ext.example.com/other/v1, "+extension).call("SendMessage", say("tck-complete-task", nil))
+		if a.fault != nil || a.header.Get("A2A-Extensions") != extension {
+			t.Errorf("with the extension: %s, extensions %q; want it activated", a.body, a.header.Get("A2A-Extensions"))
+		}
+		w.wantServices(t)
+	},
+	111: func(t *testing.T, w *world) {
+		for name, a := range w.failures(t) {
+			if a.fault.info() == nil || a.fault.message == "" {
+				t.Errorf("%s: %s, want a message and ErrorInfo", name, a.body)
+			}
+		}
+	},
 	112: func(t *testing.T, w *world) {
 		c := w.as(t, w.Alice)
 		for _, contentType := range []string{"application/a2a+json", "application/json", "application/a2a+json; charset=utf-8"} {
@@ -148,6 +170,13 @@ var bindingChecks = map[int]check{
 func (w *world) conn(t *testing.T, credential string) *a2a.Conn {
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &a2a.Conn{Client: &a2a.Client{Transport: tr}, Endpoint: a2a.Endpoint{URL: w.URL, Binding: w.side.Caller, Version: a2a.V10},
+	dial := new(net.Dialer).DialContext
+	pool := a2agrpc.NewPool(a2agrpc.PoolOptions{DialTLS: dial, DialPlain: dial})
+	t.Cleanup(pool.Close)
+	endpoint := a2a.Endpoint{URL: w.URL, Binding: w.side.Caller, Version: a2a.V10}
+	if w.grpc() {
+		endpoint.URL, endpoint.Tenant = "http://"+w.GRPC, w.Tenant
+	}
+	return &a2a.Conn{Client: &a2a.Client{Transport: tr, GRPC: &a2agrpc.Client{Pool: pool}}, Endpoint: endpoint,
 		Header: http.Header{"Authorization": {credential}}}
 }

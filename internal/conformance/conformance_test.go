@@ -19,7 +19,7 @@ type check func(t *testing.T, w *world)
 // checks are the tests of all rows that have one.
 func checks(t *testing.T) map[int]check {
 	all := map[int]check{}
-	for _, part := range []map[int]check{operationChecks, parameterChecks, conversationChecks, dataChecks, securityChecks, bindingChecks} {
+	for _, part := range []map[int]check{operationChecks, parameterChecks, conversationChecks, dataChecks, securityChecks, bindingChecks, guardChecks} {
 		for n, f := range part {
 			if all[n] != nil {
 				t.Fatalf("row %d has two tests", n)
@@ -32,13 +32,13 @@ func checks(t *testing.T) map[int]check {
 
 // sides are all the ways the rows are tested.
 func sides(t *testing.T) []Side {
-	both, m := []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON}, &meshes{t: t}
+	bindings, m := []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON, a2a.GRPC}, &meshes{t: t}
 	var all []Side
-	for _, caller := range both {
+	for _, caller := range bindings {
 		all = append(all, direct(caller))
 	}
-	for _, caller := range both {
-		for _, agent := range both {
+	for _, caller := range bindings {
+		for _, agent := range bindings {
 			all = append(all, m.through(caller, agent))
 		}
 	}
@@ -88,7 +88,8 @@ func (s Side) skips(r Row) bool {
 	if s.column() == Through {
 		reason = r.Through
 	}
-	return reason != "" || rpcOnly[r.Number] && s.Caller != a2a.JSONRPC || restOnly[r.Number] && s.Caller != a2a.HTTPJSON
+	return reason != "" || rpcOnly[r.Number] && s.Caller != a2a.JSONRPC || restOnly[r.Number] && s.Caller != a2a.HTTPJSON ||
+		grpcOnly[r.Number] && s.Caller != a2a.GRPC
 }
 
 // page is where the page is, from this directory.

@@ -36,6 +36,9 @@ var dataChecks = map[int]check{
 		}
 		for m, params := range map[string]obj{"CancelTask": {"id": id}, "SubscribeToTask": {"id": id}, "GetTask": {"id": uuid.NewString()}, "ListTasks": {"pageSize": 0},
 			"SendMessage": invalid()["message.role"], "GetExtendedAgentCard": {}} {
+			if !c.can(m, params) || m == "ListTasks" && w.grpc() {
+				continue
+			}
 			a, b := c.faults(m, params), d.faults(m, params)
 			if a.fault.reason() != b.fault.reason() || a.fault.message != b.fault.message || !reflect.DeepEqual(a.fault.details, b.fault.details) {
 				t.Errorf("%s: one binding says\n%s\nthe other\n%s", m, a.body, b.body)
@@ -59,12 +62,17 @@ var dataChecks = map[int]check{
 		}
 	},
 	83: func(t *testing.T, w *world) {
+		if w.through() {
+			w.goesOn(t)
+			return
+		}
 		card := w.Agent.Card()
+		usual := card.SupportedInterfaces[0].URL
 		card.SupportedInterfaces = append([]a2a.AgentInterface{
-			{URL: "agent.example.com:443", ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
+			{URL: "https://agent.example.com/own", ProtocolBinding: "urn:example:own", ProtocolVersion: "1.0"},
 			{URL: "https://agent.example.com/old", ProtocolBinding: a2a.JSONRPC, ProtocolVersion: "0.3"},
 		}, card.SupportedInterfaces...)
-		if got, ok := card.SelectInterface(a2a.V10); !ok || got.URL != w.URL {
+		if got, ok := card.SelectInterface(a2a.V10); !ok || got.URL != usual {
 			t.Errorf("got %+v, %v, want the first of 1.0 in a binding we speak", got, ok)
 		}
 	},
@@ -123,7 +131,9 @@ var dataChecks = map[int]check{
 			t.Error("no timestamp in the samples")
 		}
 		c := w.as(t, w.Alice)
-		c.wantFault(c.call("ListTasks", obj{"statusTimestampAfter": "2026-01-02T03:04:05+01:00"}), "INVALID_PARAMS")
+		if !w.grpc() { // a time in a message has no zone
+			c.wantFault(c.call("ListTasks", obj{"statusTimestampAfter": "2026-01-02T03:04:05+01:00"}), "INVALID_PARAMS")
+		}
 	},
 	88: func(t *testing.T, w *world) {
 		c := w.as(t, w.Alice)

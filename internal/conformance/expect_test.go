@@ -48,6 +48,12 @@ func (c *caller) wantFault(a answer, reason string) {
 	if reason == "INVALID_PARAMS" {
 		domain = text(a.fault.info(), "domain") // the protocol gives none to what it does not define
 	}
+	if c.binding == a2a.GRPC {
+		if a.fault.status != want.status || a.fault.reason() != reason || text(a.fault.info(), "domain") != domain {
+			c.t.Errorf("got %s %s, want the error %s with code %s", a.fault.status, a.body, reason, want.status)
+		}
+		return
+	}
 	code, status := want.rpc, http.StatusOK
 	if c.binding == a2a.HTTPJSON {
 		code, status = want.http, want.http

@@ -33,12 +33,15 @@ type meshes struct {
 }
 
 // kind is how a mesh is set up.
-type kind struct{ strict, tls bool }
+type kind struct{ strict, tls, tight bool }
+
+// tightBurst is how many requests a tight mesh takes of anybody at once.
+const tightBurst = 12
 
 // mesh is a running mesh with its callers.
 type mesh struct {
 	control              *control.Client
-	public               string
+	public, grpc         string
 	alice, bob, outsider string
 	log                  *logBuffer
 	agents               int
@@ -55,7 +58,7 @@ func (m *meshes) through(caller, agent a2a.Binding) Side {
 		opt.Bindings = []a2a.Binding{agent}
 		opt.Credentials = map[string]string{"Bearer " + agentToken: "mesh"}
 		behind, url := a2atest.Start(t, opt)
-		return m.get(kind{v.Strict, v.TLS}).register(t, behind, url)
+		return m.get(kind{strict: v.Strict, tls: v.TLS}).register(t, behind, url)
 	}}
 }
 
@@ -86,6 +89,11 @@ func startMesh(t *testing.T, k kind) *mesh {
 	}
 	// The rows fail to authenticate more often than any client should.
 	cfg.Auth.FailuresPerMinute, cfg.Auth.FailureBurst = 60_000, 10_000
+	if k.tight { // one a minute or second after the first
+		cfg.Auth.FailuresPerMinute, cfg.Auth.FailureBurst = 1, tightBurst
+		cfg.Limits.RatePerPrincipal, cfg.Limits.BurstPerPrincipal = 1, tightBurst
+		cfg.Limits.RatePerAddress, cfg.Limits.BurstPerAddress = 1, tightBurst
+	}
 	m := &mesh{log: new(logBuffer)}
 	a, err := app.Open(t.Context(), cfg, app.Options{LogTo: m.log})
 	if err != nil {
@@ -100,7 +108,7 @@ func startMesh(t *testing.T, k kind) *mesh {
 			t.Errorf("the mesh did not stop cleanly: %v\n%s", err, m.log)
 		}
 	})
-	m.public = a.Ready().Public
+	m.public, m.grpc = a.Ready().Public, a.Ready().GRPC
 	m.control = control.NewSocketClient(a.Ready().Socket)
 	t.Cleanup(m.control.Close)
 	m.alice, m.bob = m.caller(t, "alice", ""), m.caller(t, "bob", "")
@@ -129,11 +137,15 @@ func (m *mesh) register(t *testing.T, behind *a2atest.Agent, url string) *Target
 	t.Helper()
 	m.agents++
 	name := parley.AgentName(fmt.Sprintf("reference-%d", m.agents))
-	added, err := m.control.AddAgent(t.Context(), control.NewAgent{Name: name, URL: url, Auth: &control.NewAuth{Kind: "bearer", Secret: agentToken}})
+	auth := &control.NewAuth{Kind: "bearer", Secret: agentToken}
+	if address := behind.Address(); address != "" {
+		auth.Origin = "http://" + address // another one than the card's
+	}
+	added, err := m.control.AddAgent(t.Context(), control.NewAgent{Name: name, URL: url, Auth: auth})
 	if err != nil || added.Agent.Status != "active" {
 		t.Fatalf("register the agent: %v, %+v", err, added)
 	}
-	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String, Mesh: m, Name: name}
+	return &Target{Agent: behind, URL: m.public + "/agents/" + string(name), GRPC: m.grpc, Tenant: "agents." + string(name), Alice: m.alice, Bob: m.bob, Outsider: m.outsider, Log: m.log.String, Mesh: m, Name: name, Home: url}
 }
 
 // writeCertificate makes a certificate for the loopback address, which nobody

@@ -205,6 +205,9 @@ var operationChecks = map[int]check{
 	18: func(t *testing.T, w *world) {
 		c := w.as(t, w.Alice)
 		for _, size := range []int{0, -1, 101} {
+			if size == 0 && w.grpc() {
+				continue // the official Go client writes it into every request
+			}
 			a := c.call("ListTasks", obj{"pageSize": size})
 			c.wantFault(a, "INVALID_PARAMS")
 			if a.fault != nil && a.fault.fields()["pageSize"] == "" {

@@ -72,12 +72,14 @@ const pageHead = `# Conformance with A2A v1.0
 <!-- Written by make generate from internal/conformance. Do not edit. -->
 
 Each row is a demand of the A2A specification v1.0.1, in our words, with the section it comes from. Rows are tested
-in the bindings JSON-RPC and HTTP+JSON: *directly* on our protocol package, with a reference agent built on it or with
-our client; and *through Parley*, where the same agent stands behind a running mesh, for callers and agents of the same
-and of the other binding. A row has passed when it passed in every one of these pairings.
+in the bindings JSON-RPC, HTTP+JSON and gRPC: *directly* on our protocol package, with a reference agent built on it or
+with our client; and *through Parley*, where the same agent stands behind a running mesh, for callers and agents of each
+binding, nine pairings in all. A row has passed when it passed in every one of these pairings. What only JSON can say,
+such as a member of a wrong type, is not asked in gRPC; and there a page size of 0 counts as none, since the official Go
+client writes it into every request.
 
 The tests are those of ` + "`internal/conformance`" + `: ` + "`go test ./internal/conformance -run 'TestConformance/.*/.*/Row012'`" + ` runs
-one row everywhere. They write and read the wire by themselves. This page is compared with the outcome of every run, so
-it cannot say passed of a row whose test does not pass.
+one row everywhere. They write and read the wire by themselves, in gRPC through the generated messages of the official
+SDK. This page is compared with the outcome of every run, so it cannot say passed of a row whose test does not pass.
 
 `

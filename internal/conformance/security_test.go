@@ -195,7 +195,7 @@ var securityChecks = map[int]check{
 		c := v.as(t, "")
 		c.wantStatus(c.call("GetExtendedAgentCard", obj{}), http.StatusUnauthorized)
 		a := v.as(t, v.Alice).call("GetExtendedAgentCard", obj{})
-		if len(list(a.result, "skills")) != 2 || a.header.Get("Cache-Control") != "no-store" {
+		if len(list(a.result, "skills")) != 2 || !w.grpc() && a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("got %s with Cache-Control %q, want the card with its second skill, not to be stored", a.body, a.header.Get("Cache-Control"))
 		}
 	},
@@ -216,6 +216,9 @@ var securityChecks = map[int]check{
 		defer trap.Close()
 		c := w.as(t, w.Alice)
 		c.task("tck-complete-task", obj{"parts": []any{obj{"url": trap.URL + "/secret", "mediaType": "text/plain"}}})
+		if w.grpc() {
+			return // what follows is JSON
+		}
 		for _, body := range []string{`{"message":{"messageId":"m","role":"ROLE_USER","role":"ROLE_AGENT","parts":[{"text":"a"}]}}`,
 			`{"message":` + strings.Repeat(`{"a":`, 200) + `1` + strings.Repeat(`}`, 200) + `}`, `{"message":{"MessageId":"m","role":"ROLE_USER","parts":[{"text":"a"}]}}`} {
 			target := c.base + "/message:send"

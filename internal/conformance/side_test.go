@@ -15,12 +15,15 @@ import (
 type Target struct {
 	Agent *a2atest.Agent
 	URL   string // where callers reach it
+	// GRPC and Tenant are where they do in that binding.
+	GRPC, Tenant string
 	// Authorization values: two principals who may use the agent, and one who is
 	// known but may not send.
 	Alice, Bob, Outsider string
 	Log                  func() string    // what was logged so far, at every level
 	Mesh                 *mesh            // that stands between; nil directly
 	Name                 parley.AgentName // of the agent in it
+	Home                 string           // where the agent behind it is
 }
 
 // Variant is what a row needs to be different from the ordinary.
@@ -49,8 +52,11 @@ func openDirect(t *testing.T, v Variant) *Target {
 	opt.Readers = []string{"outsider"}
 	opt.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	opt.Server.StrictVersion = v.Strict
+	if len(opt.Bindings) == 0 {
+		opt.Bindings = []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON, a2a.GRPC}
+	}
 	agent, url := a2atest.Start(t, opt)
-	return &Target{Agent: agent, URL: url, Alice: "Bearer alice-7f3a", Bob: "Bearer bob-91cc", Outsider: "Bearer outsider-02de", Log: log.String}
+	return &Target{Agent: agent, URL: url, GRPC: agent.Address(), Alice: "Bearer alice-7f3a", Bob: "Bearer bob-91cc", Outsider: "Bearer outsider-02de", Log: log.String}
 }
 
 // logBuffer takes a log from many goroutines.
@@ -86,7 +92,10 @@ func (w *world) another(t *testing.T, v Variant) *world {
 // rpc tells whether the harness speaks JSON-RPC here.
 func (w *world) rpc() bool { return w.side.Caller == a2a.JSONRPC }
 
-// other is the binding that the harness does not speak here.
+// grpc tells whether the harness speaks gRPC here.
+func (w *world) grpc() bool { return w.side.Caller == a2a.GRPC }
+
+// other is a binding that the harness does not speak here.
 func (w *world) other() a2a.Binding {
 	if w.rpc() {
 		return a2a.HTTPJSON

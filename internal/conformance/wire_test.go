@@ -29,13 +29,15 @@ const patience = 20 * time.Second
 type caller struct {
 	t       *testing.T
 	base    string
+	grpc    string // host:port
+	tenant  string // of gRPC
 	binding a2a.Binding
 	header  http.Header
 }
 
 // as returns a caller with an Authorization value, or without one if empty.
 func (w *world) as(t *testing.T, credential string) *caller {
-	c := &caller{t: t, base: strings.TrimSuffix(w.URL, "/"), binding: w.side.Caller, header: http.Header{"A2a-Version": {"1.0"}}}
+	c := &caller{t: t, base: strings.TrimSuffix(w.URL, "/"), grpc: w.GRPC, tenant: w.Tenant, binding: w.side.Caller, header: http.Header{"A2a-Version": {"1.0"}}}
 	if credential != "" {
 		c.header.Set("Authorization", credential)
 	}
@@ -109,6 +111,9 @@ func (c *caller) call(method string, params obj) answer {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
+	if c.binding == a2a.GRPC {
+		return c.invoke(ctx, method, params)
+	}
 	resp := c.send(ctx, method, params)
 	defer resp.Body.Close()
 	if media(resp) == "text/event-stream" {
@@ -139,10 +144,13 @@ func (c *caller) read(method string, resp *http.Response) answer {
 		c.t.Fatalf("%s: HTTP %d, no JSON: %s", method, resp.StatusCode, body)
 	}
 	if c.binding == a2a.JSONRPC {
-		// Who may not ask has no claim on being read: such an answer need not know
-		// the request's id.
-		if unread := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden; unread && in["id"] == nil {
-			in["id"] = rpcID
+		// What is refused by who asks, or by its headers, has no claim on being
+		// read: such an answer need not know the request's id.
+		switch resp.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests:
+			if in["id"] == nil {
+				in["id"] = rpcID
+			}
 		}
 		a.result, a.fault = c.unwrap(in)
 	} else if e, ok := in["error"].(obj); ok && resp.StatusCode >= 400 {
@@ -268,6 +276,7 @@ type stream struct {
 	lines  *bufio.Scanner
 	cancel context.CancelFunc
 	Header http.Header
+	grpc   *grpcStream // instead of body and lines
 }
 
 // open sends a streaming operation. It fails the test if no stream comes.
@@ -285,6 +294,9 @@ func (c *caller) try(method string, params obj) (*stream, answer) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	c.t.Cleanup(cancel)
+	if c.binding == a2a.GRPC {
+		return c.tryGRPC(ctx, cancel, method, params)
+	}
 	resp := c.send(ctx, method, params)
 	if media(resp) != "text/event-stream" {
 		defer resp.Body.Close()
@@ -299,12 +311,17 @@ func (c *caller) try(method string, params obj) (*stream, answer) {
 
 func (s *stream) close() {
 	s.cancel()
-	s.body.Close()
+	if s.body != nil {
+		s.body.Close()
+	}
 }
 
 // next reads one event; ok is false at the end of the stream.
 func (s *stream) next() (event obj, f *fault, ok bool) {
 	s.c.t.Helper()
+	if s.grpc != nil {
+		return s.grpc.next(s.c.t)
+	}
 	var data []byte
 	for s.lines.Scan() {
 		line := s.lines.Bytes()

@@ -18,7 +18,7 @@ import (
 
 func TestStockAgentIsProven(t *testing.T) {
 	a := newAgent(t)
-	a.card = cardOf("", rpc(a.URL+"/rpc"), rest(a.URL+"/rest"), face{"agent.example:443", "GRPC", "1.0"})
+	a.card = cardOf("", rpc(a.URL+"/rpc"), rest(a.URL+"/rest"), face{a.URL + "/slim", "SLIM", "1.0"})
 	in, kind, text := look(t, loopback(), registry.InspectRequest{URL: a.URL})
 	if text != "" {
 		t.Fatalf("%v: %s", kind, text)
@@ -26,7 +26,7 @@ func TestStockAgentIsProven(t *testing.T) {
 	want := []registry.Interface{
 		{URL: a.URL + "/rpc", Binding: "JSONRPC", Version: "1.0", Probe: "ok"},
 		{URL: a.URL + "/rest", Binding: "HTTP+JSON", Version: "1.0", Probe: "ok"},
-		{URL: "agent.example:443", Binding: "GRPC", Version: "1.0", Probe: "not spoken by the mesh"},
+		{URL: a.URL + "/slim", Binding: "SLIM", Version: "1.0", Probe: "not spoken by the mesh"},
 	}
 	if diff := cmp.Diff(want, in.Interfaces); diff != "" || in.Use != 0 {
 		t.Errorf("use %d; interfaces (-want +got):\n%s\n%v", in.Use, diff, in.Problems)

@@ -14,8 +14,9 @@ import signal
 import socket
 import sys
 
+import grpc
 import uvicorn
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import (
     create_agent_card_routes,
     create_jsonrpc_routes,
@@ -23,6 +24,7 @@ from a2a.server.routes import (
 )
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import a2a_pb2 as a2a
+from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 
@@ -42,18 +44,18 @@ def parse_arguments():
     parser.add_argument(
         '--bindings',
         default='JSONRPC,HTTP+JSON',
-        help='bindings the card declares, in this order',
+        help='bindings the card declares, in this order; GRPC is one too',
     )
     parser.add_argument('--ready-file', default='', help='file that gets {"url": …} once the agent serves')
     parser.add_argument('--token', default='', help='bearer token asked of callers, none if empty')
     options = parser.parse_args()
     for binding in options.bindings.split(','):
-        if binding not in PATHS:
-            parser.error(f'--bindings: "{binding}" is neither JSONRPC nor HTTP+JSON')
+        if binding not in PATHS and binding != 'GRPC':
+            parser.error(f'--bindings: "{binding}" is none of JSONRPC, HTTP+JSON, GRPC')
     return options
 
 
-def new_card(base, options):
+def new_card(base, grpc_port, options):
     card = a2a.AgentCard(
         name=options.name,
         description='Sample agent on the Python SDK: echoes, works, asks, fails.',
@@ -62,7 +64,11 @@ def new_card(base, options):
         default_input_modes=['text/plain', 'application/json'],
         default_output_modes=['text/plain', 'application/json'],
         supported_interfaces=[
-            a2a.AgentInterface(url=base + PATHS[binding], protocol_binding=binding, protocol_version='1.0')
+            a2a.AgentInterface(
+                url=f'127.0.0.1:{grpc_port}' if binding == 'GRPC' else base + PATHS[binding],
+                protocol_binding=binding,
+                protocol_version='1.0',
+            )
             for binding in options.bindings.split(',')
         ],
         skills=[
@@ -102,8 +108,34 @@ class RequireToken:
         await self.app(scope, receive, send)
 
 
-def new_app(card, token):
-    handler = DefaultRequestHandler(agent_executor=Script(), task_store=InMemoryTaskStore(), agent_card=card)
+class RequireTokenInMetadata(grpc.aio.ServerInterceptor):
+    """The same for callers over gRPC."""
+
+    def __init__(self, token):
+        self.want = f'Bearer {token}'
+
+    async def intercept_service(self, continuation, details):
+        handler = await continuation(details)
+        got = dict(details.invocation_metadata).get('authorization', '')
+        if hmac.compare_digest(got, self.want):
+            return handler
+
+        async def refuse(_request, context):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, 'a bearer token is needed')
+
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(refuse)
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def new_grpc_server(token):
+    """The gRPC server and its port. What it serves comes once the card, which
+    names the port, is there."""
+    server = grpc.aio.server(interceptors=[RequireTokenInMetadata(token)] if token else [])
+    return server, server.add_insecure_port('127.0.0.1:0')
+
+
+def new_app(card, handler, token):
     app = Starlette(
         routes=[
             *create_agent_card_routes(card),
@@ -144,8 +176,13 @@ async def main(options):
     # Listening already, so that a caller may connect as soon as it is told to.
     listener.listen(128)
     base = f'http://127.0.0.1:{listener.getsockname()[1]}'
+    grpc_server, grpc_port = new_grpc_server(options.token)
+    card = new_card(base, grpc_port, options)
+    handler = DefaultRequestHandler(agent_executor=Script(), task_store=InMemoryTaskStore(), agent_card=card)
+    add_A2AServiceServicer_to_server(GrpcHandler(handler), grpc_server)
+    await grpc_server.start()
     config = uvicorn.Config(
-        new_app(new_card(base, options), options.token),
+        new_app(card, handler, options.token),
         log_level='warning',
         lifespan='off',
         timeout_graceful_shutdown=STOP_GRACE,
@@ -156,6 +193,7 @@ async def main(options):
         loop.add_signal_handler(number, server.stop)
     announce(options.ready_file, base + '/')
     await server.serve(sockets=[listener])
+    await grpc_server.stop(STOP_GRACE)
 
 
 if __name__ == '__main__':

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 
+import grpc
 from a2a.client import ClientCallContext, ClientConfig, ClientFactory
 
 from record import Recorder
@@ -24,7 +25,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--url', required=True, help='base address of the agent')
     parser.add_argument('--key', default=os.environ.get('PARLEY_KEY', ''), help='API key, sent as a bearer token')
-    parser.add_argument('--binding', default='', help='JSONRPC or HTTP+JSON; what the card lists first if empty')
+    parser.add_argument('--binding', default='', help='JSONRPC, HTTP+JSON or GRPC; what the card lists first if empty')
     parser.add_argument('--scenario', default='all', help='comma-separated names, or all')
     parser.add_argument('--say', default='', help='send this one message instead of playing scenarios')
     parser.add_argument('--stream', action='store_true', help='stream the answer to --say')
@@ -42,6 +43,8 @@ async def connect(base, binding='', streaming=True):
         streaming=streaming,
         # The SDK's own default is JSON-RPC alone.
         supported_protocol_bindings=[binding] if binding else BINDINGS,
+        # In development there is no TLS.
+        grpc_channel_factory=grpc.aio.insecure_channel if binding == 'GRPC' else None,
     )
     return await ClientFactory(config).create_from_url(base)
 

@@ -134,7 +134,7 @@ class Turn:
 
     async def relay(self, rest):
         name, _, words = rest.partition(' ')
-        headers = self.context.call_context.state.get('headers', {})
+        headers = headers_of(self.context)
         try:
             answer = await relay(name, words, headers.get('traceparent'))
         except Exception as error:  # whatever went wrong is this task's failure
@@ -158,10 +158,19 @@ def echoed_metadata(context):
     return echoed or None
 
 
+def headers_of(context):
+    """The headers of HTTP, or gRPC's metadata, which the SDK keeps in another
+    place."""
+    state = context.call_context.state
+    if 'grpc_context' in state:
+        return dict(state['grpc_context'].invocation_metadata())
+    return state.get('headers', {})
+
+
 def seen_headers(context):
     """What arrived beside the message: protocol headers in full, of the
     others only whether they are there."""
-    headers = context.call_context.state.get('headers', {})
+    headers = headers_of(context)
     return {
         'a2a-version': headers.get('a2a-version', ''),
         'a2a-extensions': headers.get('a2a-extensions', ''),

@@ -51,7 +51,12 @@ func (c *Client) Do(ctx context.Context, ep a2a.Endpoint, q *a2a.Request, header
 	if err := conn.ready(ctx); err != nil {
 		return fail(err)
 	}
-	x := &exchange{client: c, q: q, same: q.Binding == a2a.GRPC}
+	x := &exchange{client: c, q: q, same: q.Binding == a2a.GRPC, limit: int(c.Limits.Bytes())}
+	if q.Method.Streaming() {
+		if x.limit = c.MaxFrame; x.limit <= 0 {
+			x.limit = a2a.DefaultMaxFrame
+		}
+	}
 	ctx = context.WithValue(metadata.NewOutgoingContext(ctx, metadataOf(q, header)), exchangeKey{}, x)
 	if q.Method.Streaming() {
 		return x.stream(ctx, conn, out)
@@ -107,6 +112,7 @@ type exchange struct {
 	client   *Client
 	q        *a2a.Request
 	same     bool // the caller speaks gRPC too
+	limit    int  // bytes of one message
 	wrote    atomic.Bool
 	answered atomic.Bool // the peer itself has ended the call, with a status
 }
@@ -143,7 +149,7 @@ func (progress) HandleConn(context.Context, stats.ConnStats) {}
 func (x *exchange) unary(ctx context.Context, conn *conn, out []byte) (*a2a.Reply, error) {
 	var in frame
 	var header, trailer metadata.MD
-	err := conn.Invoke(ctx, path(x.q.Method), &frame{out}, &in, grpc.Header(&header), grpc.Trailer(&trailer), grpc.MaxCallRecvMsgSize(int(x.client.Limits.Bytes())))
+	err := conn.Invoke(ctx, path(x.q.Method), &frame{out}, &in, grpc.Header(&header), grpc.Trailer(&trailer), grpc.MaxCallRecvMsgSize(x.limit))
 	rep := x.reply(header)
 	if err != nil {
 		rep.Err, rep.Raw, err = x.failure(ctx, err, trailer, a2a.StageHeaders)
@@ -194,6 +200,10 @@ func (x *exchange) failure(ctx context.Context, err error, trailer metadata.MD, 
 	}
 	st, ok := status.FromError(err)
 	switch {
+	case st.Code() == codes.ResourceExhausted && strings.HasSuffix(st.Message(), fmt.Sprintf("larger than max (%d)", x.limit)),
+		st.Code() == codes.ResourceExhausted && strings.HasPrefix(st.Message(), "grpc: ") && strings.HasSuffix(st.Message(), fmt.Sprintf(" vs. %d)", x.limit)):
+		// gRPC's own words: a status of the peer's may have come behind.
+		return broken(a2a.ErrTooLarge)
 	case x.answered.Load() && ok && st.Code() == codes.OK:
 		return broken(fmt.Errorf("%w: %w", a2a.ErrNotA2A, err))
 	case x.answered.Load() && ok:
@@ -235,11 +245,7 @@ func (x *exchange) byHTTP(st *status.Status, broken func(error) (*a2a.Error, []b
 
 func (x *exchange) stream(ctx context.Context, conn *conn, out []byte) (*a2a.Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	limit := x.client.MaxFrame
-	if limit <= 0 {
-		limit = a2a.DefaultMaxFrame
-	}
-	s, err := conn.NewStream(ctx, &grpc.StreamDesc{StreamName: string(x.q.Method), ServerStreams: true}, path(x.q.Method), grpc.MaxCallRecvMsgSize(limit))
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{StreamName: string(x.q.Method), ServerStreams: true}, path(x.q.Method), grpc.MaxCallRecvMsgSize(x.limit))
 	if err == nil {
 		if err = s.SendMsg(&frame{out}); err == io.EOF {
 			err = s.RecvMsg(new(frame)) // tells why

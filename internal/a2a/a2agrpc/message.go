@@ -60,20 +60,34 @@ func decode(t protoreflect.MessageType, raw []byte, limits jsonwire.Limits) (pro
 	m := t.New()
 	opt := proto.UnmarshalOptions{RecursionLimit: levels*limits.Depth() + levels}
 	if err := opt.Unmarshal(raw, m.Interface()); err != nil {
-		return nil, fmt.Errorf("is no %s: it is cut short, holds text that is not UTF-8, or nests too deeply", t.Descriptor().Name())
+		return nil, wrong("is no %s: it is cut short, holds text that is not UTF-8, or nests too deeply", t.Descriptor().Name())
 	}
 	return m, nil
 }
 
-// requestJSON reads a request's message as the request object in JSON.
+// requestJSON reads a request's message as the request object in JSON. A page size
+// of 0 counts as none: the official Go client writes it into every ListTasks.
 func requestJSON(m a2a.Method, raw []byte, limits jsonwire.Limits) (jsontext.Value, error) {
-	return toJSON(methods[m].request, raw, limits, false)
+	message, err := decode(methods[m].request, raw, limits)
+	if err != nil {
+		return nil, err
+	}
+	if m == a2a.ListTasks {
+		if fd := message.Descriptor().Fields().ByName("page_size"); message.Get(fd).Int() == 0 {
+			message.Clear(fd)
+		}
+	}
+	return toJSON(message, len(raw), false)
 }
 
 // resultJSON reads a result's message, or that of a frame, as JSON. Members that
 // the protocol requires are there, also where protobuf leaves them out.
 func resultJSON(m a2a.Method, raw []byte, limits jsonwire.Limits) (jsontext.Value, error) {
-	return toJSON(methods[m].result, raw, limits, true)
+	message, err := decode(methods[m].result, raw, limits)
+	if err != nil {
+		return nil, err
+	}
+	return toJSON(message, len(raw), true)
 }
 
 func requestMessage(m a2a.Method, params jsontext.Value) ([]byte, error) {

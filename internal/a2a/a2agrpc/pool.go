@@ -101,12 +101,13 @@ type conn struct {
 	*grpc.ClientConn
 	timeout time.Duration
 
-	mu  sync.Mutex
-	why error // of the last failure to connect; guarded by mu
+	mu     sync.Mutex
+	why    error         // of the last failure to connect; guarded by mu
+	failed chan struct{} // closed and replaced at each failure; guarded by mu
 }
 
 func (p *Pool) open(a a2a.GRPCAddress) (*conn, error) {
-	c := &conn{timeout: p.opt.DialTimeout}
+	c := &conn{timeout: p.opt.DialTimeout, failed: make(chan struct{})}
 	dial, security := p.opt.DialTLS, credentials.TransportCredentials(nil)
 	if a.Plain {
 		dial, security = p.opt.DialPlain, insecure.NewCredentials()
@@ -151,6 +152,17 @@ func (c *conn) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.why = err
+	if err != nil {
+		close(c.failed)
+		c.failed = make(chan struct{})
+	}
+}
+
+// failure is closed when the next attempt to connect fails.
+func (c *conn) failure() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
 }
 
 func (c *conn) cause() error {
@@ -179,6 +191,7 @@ func (c *conn) ready(ctx context.Context) error {
 		case connectivity.Shutdown:
 			return errPoolClosed
 		case connectivity.Idle:
+			tried = true
 			c.Connect()
 		case connectivity.Connecting:
 			tried = true
@@ -186,8 +199,12 @@ func (c *conn) ready(ctx context.Context) error {
 			if tried {
 				return c.cause()
 			}
-			tried = true
-			c.ResetConnectBackoff()
+			if c.again(ctx) {
+				return nil
+			}
+			if ctx.Err() == nil {
+				return c.cause()
+			}
 		}
 		if !c.WaitForStateChange(ctx, state) {
 			if why := c.cause(); ctx.Err() == context.DeadlineExceeded && !errors.Is(why, ErrNotHTTP2) {
@@ -196,6 +213,28 @@ func (c *conn) ready(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// again tries a connection anew that has failed before. gRPC stays in that state
+// until one succeeds, so that only the dialer shows that the attempt failed too.
+func (c *conn) again(ctx context.Context) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failure := c.failure()
+	go func() {
+		select {
+		case <-failure:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	c.ResetConnectBackoff()
+	for state := c.GetState(); state != connectivity.Ready; state = c.GetState() {
+		if !c.WaitForStateChange(ctx, state) {
+			return c.GetState() == connectivity.Ready
+		}
+	}
+	return true
 }
 
 // notingTLS remembers why a handshake failed, which gRPC tells as text only.

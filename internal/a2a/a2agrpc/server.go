@@ -55,6 +55,10 @@ const (
 	pingTimeout = 15 * time.Second
 	// minPing is how often a client may ping before it is sent away.
 	minPing = 5 * time.Second
+	// overTimes is how many times the limit a message may have to be received, so
+	// that it can be refused in A2A's words: gRPC itself ends the call of a larger
+	// one, with words of its own.
+	overTimes = 2
 	// foreignCall bounds calls of services other than A2A's, which hold their
 	// streams open for as long as a client likes.
 	foreignCall = 10 * time.Minute
@@ -79,7 +83,7 @@ func NewServer(h Handler, opt Options) *Server {
 	s.stop = sync.OnceFunc(func() { close(s.stopping) })
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.MaxRecvMsgSize(int(opt.A2A.Limits.Bytes())),
+		grpc.MaxRecvMsgSize(int(overTimes * opt.A2A.Limits.Bytes())),
 		grpc.MaxConcurrentStreams(uint32(opt.CallsPerClient)),
 		grpc.MaxHeaderListSize(uint32(opt.HeaderBytes)),
 		grpc.ConnectionTimeout(opt.HandshakeTime),
@@ -233,6 +237,8 @@ func (c *Call) receive(ctx context.Context) *a2a.Error {
 	var in frame
 	err := within(ctx, limit, func() error { return c.stream.RecvMsg(&in) })
 	switch {
+	case err == nil && int64(len(in.raw)) > c.opt.A2A.Limits.Bytes(), status.Code(err) == codes.ResourceExhausted:
+		c.failed = a2a.NewError(a2a.ReasonTooLarge, "the message has more than %d bytes; refer to files by URL", c.opt.A2A.Limits.Bytes())
 	case err == nil:
 		c.raw = in.raw
 		if c.raw == nil {
@@ -240,8 +246,6 @@ func (c *Call) receive(ctx context.Context) *a2a.Error {
 		}
 	case errors.Is(err, errSlow):
 		c.failed = a2a.NewError(a2a.ReasonInvalidRequest, "the message did not arrive within %v", limit)
-	case status.Code(err) == codes.ResourceExhausted:
-		c.failed = a2a.NewError(a2a.ReasonTooLarge, "the message has more than %d bytes; refer to files by URL", c.opt.A2A.Limits.Bytes())
 	default:
 		c.failed = a2a.NewError(a2a.ReasonInvalidRequest, "the message could not be read")
 	}

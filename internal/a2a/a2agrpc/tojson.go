@@ -58,15 +58,11 @@ func wrong(format string, args ...any) error {
 	return &fieldError{problem: fmt.Sprintf(format, args...)}
 }
 
-// toJSON reads a message as JSON, by the rules of ProtoJSON. required adds the
-// members that the protocol requires where protobuf leaves an empty text, list or
-// number out.
-func toJSON(t protoreflect.MessageType, raw []byte, limits jsonwire.Limits, required bool) (jsontext.Value, error) {
-	m, err := decode(t, raw, limits)
-	if err != nil {
-		return nil, &fieldError{problem: err.Error()}
-	}
-	w := jsonWriter{out: make([]byte, 0, 2*len(raw)+64), required: required}
+// toJSON writes a message, of size bytes in protobuf, as JSON, by the rules of
+// ProtoJSON. required adds the members that the protocol requires where protobuf
+// leaves an empty text, list or number out.
+func toJSON(m protoreflect.Message, size int, required bool) (jsontext.Value, error) {
+	w := jsonWriter{out: make([]byte, 0, 2*size+64), required: required}
 	if err := w.message(m); err != nil {
 		return nil, err
 	}

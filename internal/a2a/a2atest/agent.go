@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 )
 
 // Extended says what the agent does about an extended card.
@@ -22,10 +23,10 @@ const (
 	ExtendedServed                  // declared and served to callers with a credential
 )
 
-// Options of an Agent. The zero value is an agent that serves both bindings and
-// everybody, each Authorization value being a principal of its own.
+// Options of an Agent. The zero value is an agent that serves both bindings of HTTP
+// and everybody, each Authorization value being a principal of its own.
 type Options struct {
-	// Bindings are those served, in the card's order. Empty means both.
+	// Bindings are those served, in the card's order. Empty means both of HTTP.
 	Bindings []a2a.Binding
 	// Credentials are the Authorization values that are let in, with the principal
 	// each stands for. Empty lets everybody in.
@@ -34,6 +35,10 @@ type Options struct {
 	Readers []string
 	// Tenant is what the card asks callers to send, and what they must send.
 	Tenant string
+
+	// Default is the behaviour of messages whose ids name none; empty means
+	// tck-complete-task.
+	Default string
 
 	NoStreaming bool
 	Extended    Extended
@@ -69,6 +74,7 @@ type Agent struct {
 
 	mu        sync.Mutex // guards what follows, and every task
 	url       string
+	grpc      string // host:port of the gRPC listener
 	tasks     map[string]*task
 	contexts  map[string]*conversation
 	bytes     int64         // of all tasks
@@ -115,6 +121,19 @@ func (a *Agent) SetURL(url string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.url = url
+}
+
+// GRPC makes a server of the agent in that binding.
+func (a *Agent) GRPC() *a2agrpc.Server {
+	return a2agrpc.NewServer(a2agrpc.Serving(a2a.HandlerFunc(a.handle)), a2agrpc.Options{A2A: a.opt.Server, Log: a.opt.Log})
+}
+
+// SetGRPC says at which host:port callers reach the agent over gRPC; the card
+// names it.
+func (a *Agent) SetGRPC(address string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.grpc = address
 }
 
 // ServeHTTP implements http.Handler.

@@ -27,6 +27,7 @@ var behaviours = []behaviour{
 	{prefix: "tck-input-required", work: rest(a2a.StateInputRequired, "what is the amount?")},
 	{prefix: "tck-reject-task", work: rest(a2a.StateRejected, "this is nothing for me")},
 	{prefix: "tck-delayed-complete", work: completeLater},
+	{prefix: "test-resubscribe-message-id", work: completeLater},
 	{prefix: "tck-artifact-text", work: produce(textPart)},
 	{prefix: "tck-artifact-file-url", work: produce(linkPart)},
 	{prefix: "tck-artifact-file", work: produce(filePart)},
@@ -41,10 +42,12 @@ var behaviours = []behaviour{
 	{prefix: "", work: produce(textPart)}, // tck-complete-task and all others
 }
 
-func behaviourOf(messageID string) behaviour {
-	for _, b := range behaviours {
-		if strings.HasPrefix(messageID, b.prefix) {
-			return b
+func (a *Agent) behaviourOf(messageID string) behaviour {
+	for _, id := range []string{messageID, a.opt.Default} {
+		for _, b := range behaviours[:len(behaviours)-1] {
+			if strings.HasPrefix(id, b.prefix) {
+				return b
+			}
 		}
 	}
 	return behaviours[len(behaviours)-1]

@@ -29,7 +29,11 @@ func (a *Agent) Card() *a2a.AgentCard {
 		Skills:             []a2a.AgentSkill{{ID: "repeat", Name: "Repeat", Description: "Repeats a text.", Tags: []string{"test"}}},
 	}
 	for _, b := range a.opt.Bindings {
-		card.SupportedInterfaces = append(card.SupportedInterfaces, a2a.AgentInterface{URL: a.url, ProtocolBinding: b, Tenant: a.opt.Tenant, ProtocolVersion: a2a.V10})
+		url := a.url
+		if b == a2a.GRPC {
+			url = a.grpc
+		}
+		card.SupportedInterfaces = append(card.SupportedInterfaces, a2a.AgentInterface{URL: url, ProtocolBinding: b, Tenant: a.opt.Tenant, ProtocolVersion: a2a.V10})
 	}
 	if len(a.opt.Credentials) > 0 || a.opt.Extended == ExtendedServed {
 		card.SecuritySchemes = map[string]a2a.SecurityScheme{"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer"}}}

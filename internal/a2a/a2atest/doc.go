@@ -6,6 +6,7 @@
 //
 //	tck-complete-task       completes with a text that repeats the message's, as does any id not named here
 //	tck-delayed-complete    the same, after Options.Delay
+//	test-resubscribe-message-id  the same, in the words of an older kit
 //	tck-artifact-text       the same at once; -file, -file-url and -data produce other kinds of part
 //	tck-message-response    answers with a message
 //	tck-input-required      asks for input

@@ -2,13 +2,16 @@ package a2atest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 )
 
 // Start serves an agent on a loopback address until the test ends.
@@ -17,12 +20,40 @@ func Start(t testing.TB, opt Options) (*Agent, string) {
 	a := New(opt)
 	s := httptest.NewServer(a)
 	a.SetURL(s.URL)
+	if slices.Contains(a.opt.Bindings, a2a.GRPC) {
+		a.SetGRPC(startGRPC(t, a.GRPC()))
+	}
 	t.Cleanup(func() {
 		// Streams that a failed test left open would keep Close waiting.
 		s.CloseClientConnections()
 		s.Close()
 	})
 	return a, s.URL
+}
+
+// startGRPC serves on loopback until the test ends and returns the host:port.
+func startGRPC(t testing.TB, s *a2agrpc.Server) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// Address is the host:port of the agent's gRPC listener; empty if that binding is
+// not served.
+func (a *Agent) Address() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.grpc
 }
 
 // Seen is a request as it reached the agent.

@@ -16,7 +16,7 @@ func (a *Agent) send(ctx context.Context, owner string, q *a2a.Request) *a2a.Rep
 		return a2a.Fail(a2a.Internal("the message could not be read"))
 	}
 	m := in.Message
-	act := behaviourOf(m.MessageID)
+	act := a.behaviourOf(m.MessageID)
 	if err := a.acceptable(&m, q.Facts.AcceptedOutputModes); err != nil {
 		return a2a.Fail(err)
 	}

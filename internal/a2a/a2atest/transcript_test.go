@@ -1,7 +1,6 @@
 package a2atest
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/parley-mesh/parley/internal/a2a"
-	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
 var update = flag.Bool("update", false, "write the responses of the transcripts from this run")
@@ -242,9 +240,7 @@ func (p *player) readable(text string) string {
 	b.WriteString(head + "\n")
 	for _, event := range strings.Split(strings.TrimSpace(body), "\n\n") {
 		lead, value := cutLead(event)
-		b.WriteString("\n" + lead)
-		layOut(&b, jsontext.Value(value), "")
-		b.WriteString("\n")
+		b.WriteString("\n" + lead + LayOut(jsontext.Value(value)) + "\n")
 	}
 	return b.String()
 }
@@ -261,27 +257,4 @@ func (p *player) name(member, value string) string {
 	}
 	p.names[value], p.values[name] = name, value
 	return name
-}
-
-// layOut writes JSON on one line where it fits, else a member to a line.
-func layOut(b *strings.Builder, v jsontext.Value, indent string) {
-	const wide = 110
-	if len(indent)+len(v) <= wide || v[0] != '{' && v[0] != '[' {
-		b.Write(v)
-		return
-	}
-	deeper := indent + "  "
-	b.WriteByte(v[0])
-	if v[0] == '{' {
-		for i, m := range jsonwire.Members(v) {
-			b.WriteString(strings.Repeat(",", min(i, 1)) + "\n" + deeper + string(jsonwire.Quote(m.Name)) + ": ")
-			layOut(b, m.Value, deeper)
-		}
-	} else {
-		for i, e := range jsonwire.Elements(v) {
-			b.WriteString(strings.Repeat(",", min(i, 1)) + "\n" + deeper)
-			layOut(b, bytes.TrimSpace(e), deeper)
-		}
-	}
-	b.WriteString("\n" + indent + string(v[0]+2)) // '{' and '}', '[' and ']' are two apart
 }

@@ -21,8 +21,10 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
+	"google.golang.org/grpc"
 )
 
 // stopGrace is how long open streams may still finish after SIGTERM.
@@ -40,7 +42,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "go-agent", "name on the card")
 	flag.IntVar(&o.port, "port", 0, "port on 127.0.0.1, 0 for a free one")
-	flag.StringVar(&o.bindings, "bindings", "JSONRPC,HTTP+JSON", "bindings the card declares, in this order")
+	flag.StringVar(&o.bindings, "bindings", "JSONRPC,HTTP+JSON", "bindings the card declares, in this order; GRPC is one too")
 	flag.StringVar(&o.readyFile, "ready-file", "", "file that gets {\"url\": …} once the agent serves")
 	flag.StringVar(&o.token, "token", "", "bearer token asked of callers, none if empty")
 	flag.Parse()
@@ -58,15 +60,24 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	grpcListener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
 	base := "http://" + listener.Addr().String()
-	card, err := newCard(base, o)
+	card, err := newCard(base, grpcListener.Addr().String(), o)
 	if err != nil {
 		return err
 	}
 
-	server := &http.Server{Handler: routes(card, o.token), ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
+	handler := newHandler(card)
+	server := &http.Server{Handler: routes(card, handler, o.token), ReadHeaderTimeout: 10 * time.Second}
+	grpcServer := grpc.NewServer(grpc.UnaryInterceptor(unaryToken(o.token)), grpc.StreamInterceptor(streamToken(o.token)))
+	a2agrpc.NewHandler(handler).RegisterWith(grpcServer)
+	served := make(chan error, 2)
 	go func() { served <- server.Serve(listener) }()
+	go func() { served <- grpcServer.Serve(grpcListener) }()
+	defer grpcServer.Stop()
 	if err := announce(o.readyFile, base+"/"); err != nil {
 		return err
 	}
@@ -86,18 +97,20 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// routes puts both bindings behind the token; the card stays open, as it must
-// be for a stranger to learn which credential is wanted.
-func routes(card *a2a.AgentCard, token string) http.Handler {
+func newHandler(card *a2a.AgentCard) a2asrv.RequestHandler {
 	// The SDK's own store refuses ListTasks to callers without a name.
 	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{
 		Authenticator: func(context.Context) (string, error) { return "anyone", nil },
 	})
-	handler := a2asrv.NewHandler(&script{},
+	return a2asrv.NewHandler(&script{},
 		a2asrv.WithTaskStore(store),
 		a2asrv.WithCapabilityChecks(&card.Capabilities),
 		a2asrv.WithLogger(slog.New(slog.DiscardHandler)))
+}
 
+// routes puts the bindings of HTTP behind the token; the card stays open, as it
+// must be for a stranger to learn which credential is wanted.
+func routes(card *a2a.AgentCard, handler a2asrv.RequestHandler, token string) http.Handler {
 	bindings := http.NewServeMux()
 	bindings.Handle("/rpc", a2asrv.NewJSONRPCHandler(handler))
 	bindings.Handle("/rest/", http.StripPrefix("/rest", a2asrv.NewRESTHandler(handler)))
@@ -120,7 +133,7 @@ func requireToken(token string, next http.Handler) http.Handler {
 	})
 }
 
-func newCard(base string, o options) (*a2a.AgentCard, error) {
+func newCard(base, grpcAddress string, o options) (*a2a.AgentCard, error) {
 	card := &a2a.AgentCard{
 		Name:               o.name,
 		Description:        "Sample agent on the Go SDK: echoes, works, asks, fails.",
@@ -142,8 +155,10 @@ func newCard(base string, o options) (*a2a.AgentCard, error) {
 			card.SupportedInterfaces = append(card.SupportedInterfaces, a2a.NewAgentInterface(base+"/rpc", protocol))
 		case a2a.TransportProtocolHTTPJSON:
 			card.SupportedInterfaces = append(card.SupportedInterfaces, a2a.NewAgentInterface(base+"/rest", protocol))
+		case a2a.TransportProtocolGRPC:
+			card.SupportedInterfaces = append(card.SupportedInterfaces, a2a.NewAgentInterface(grpcAddress, protocol))
 		default:
-			return nil, fmt.Errorf("--bindings: %q is neither JSONRPC nor HTTP+JSON", binding)
+			return nil, fmt.Errorf("--bindings: %q is none of JSONRPC, HTTP+JSON, GRPC", binding)
 		}
 	}
 	if o.token != "" {

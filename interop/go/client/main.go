@@ -15,6 +15,9 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // scenarioTimeout ends a scenario that got stuck.
@@ -29,7 +32,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.base, "url", "", "base address of the agent, with a trailing slash")
 	flag.StringVar(&o.key, "key", os.Getenv("PARLEY_KEY"), "API key, sent as a bearer token")
-	flag.StringVar(&o.binding, "binding", "", "JSONRPC or HTTP+JSON; what the card lists first if empty")
+	flag.StringVar(&o.binding, "binding", "", "JSONRPC, HTTP+JSON or GRPC; what the card lists first if empty")
 	flag.StringVar(&o.scenario, "scenario", "all", "comma-separated names, or all")
 	flag.StringVar(&o.say, "say", "", "send this one message instead of playing scenarios")
 	flag.BoolVar(&o.stream, "stream", false, "stream the answer to --say")
@@ -83,7 +86,11 @@ func connect(ctx context.Context, base, binding string) (*a2aclient.Client, erro
 	if binding != "" {
 		config.PreferredTransports = []a2a.TransportProtocol{a2a.TransportProtocol(binding)}
 	}
-	return a2aclient.NewFromCard(ctx, card, a2aclient.WithConfig(config))
+	options := []a2aclient.FactoryOption{a2aclient.WithConfig(config)}
+	if binding == string(a2a.TransportProtocolGRPC) { // in development there is no TLS
+		options = append(options, a2agrpc.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	}
+	return a2aclient.NewFromCard(ctx, card, options...)
 }
 
 // withKey makes every call with the returned context carry the API key.
