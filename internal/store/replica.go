@@ -168,6 +168,7 @@ func (p *postgres) tell(err error) {
 		log.Info("this replica is in step again")
 	}
 	p.pulse.failing = err != nil
+	p.out.Store(err != nil)
 	if err != nil {
 		p.hangUp()
 	}
