@@ -15,11 +15,17 @@ import (
 	"github.com/parley-mesh/parley/internal/app"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 )
 
 // Patience bounds every wait of this package: far above what anything takes on
 // a busy machine, and below what a person waits for a test.
 const Patience = 30 * time.Second
+
+// storeVariable set to "postgres" gives every mesh that a test does not give a
+// store itself a PostgreSQL database of its own, so that any test of a mesh can
+// be run on both stores.
+const storeVariable = "PARLEY_TEST_STORE"
 
 // Options of a mesh. The zero value is one with everything at its default.
 type Options struct {
@@ -52,6 +58,9 @@ func Start(t testing.TB, o Options) *Mesh {
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen = Dir(t), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Log.Level = config.LogDebug
+	if os.Getenv(storeVariable) == "postgres" {
+		cfg.Store = config.PostgresStore(pgtest.Database(t))
+	}
 	if o.Configure != nil {
 		o.Configure(cfg)
 	}

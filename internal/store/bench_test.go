@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 )
 
 // sample is a record as the gateway makes it.
@@ -47,6 +48,18 @@ func cpu() time.Duration {
 // BenchmarkCall writes whole calls as 64 callers do: Begin waited for, Settle
 // not. It reports processor time, which is what the gateway's budget is in.
 func BenchmarkCall(b *testing.B) {
+	benchmarkCall(b, func() Options { return Options{Dir: b.TempDir()} })
+}
+
+// BenchmarkCallPostgres is the same on PostgreSQL. The processor time is that of
+// this process alone.
+func BenchmarkCallPostgres(b *testing.B) {
+	benchmarkCall(b, func() Options {
+		return Options{Dir: b.TempDir(), Postgres: Postgres{URL: pgtest.Database(b)}}
+	})
+}
+
+func benchmarkCall(b *testing.B, options func() Options) {
 	for _, bench := range []struct {
 		name    string
 		callers int
@@ -56,7 +69,7 @@ func BenchmarkCall(b *testing.B) {
 	}{{"1", 1, false, false, 0}, {"64", 64, false, false, 0}, {"64context", 64, false, true, 0}, {"64task", 64, true, true, 0}, {"64paced", 64, false, true, 4 * time.Millisecond}} {
 		b.Run(bench.name, func(b *testing.B) {
 			ctx := b.Context()
-			db, err := Open(ctx, Options{Dir: b.TempDir()})
+			db, err := Open(ctx, options())
 			if err != nil {
 				b.Fatal(err)
 			}

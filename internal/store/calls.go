@@ -465,12 +465,8 @@ func (k *settlement) insert(tx *tx) error {
 func (k *settlement) endByID(tx *tx) error {
 	r := k.Record
 	update := func() (int64, error) {
-		v := append(make([]driver.Value, 0, 16), text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
-		sql := k.db.sql.bindCall
-		if !r.Open() {
-			v, sql = endColumns(v, r), k.db.sql.endCall
-		}
-		n, err := tx.run(sql, append(v, r.ID[:])...)
+		statement, values := k.change()
+		n, err := tx.run(statement, values...)
 		if n > 0 && err == nil {
 			err = tx.moved(r)
 		}
@@ -489,6 +485,17 @@ func (k *settlement) endByID(tx *tx) error {
 		return err
 	}
 	return endedBefore(r)
+}
+
+// change ends the call's row, or binds it to a task where it goes on, found by the
+// call's id.
+func (k *settlement) change() (statement string, values []driver.Value) {
+	r := k.Record
+	v := append(make([]driver.Value, 0, 16), text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
+	if r.Open() {
+		return k.db.sql.bindCall, append(v, r.ID[:])
+	}
+	return k.db.sql.endCall, append(endColumns(v, r), r.ID[:])
 }
 
 func endedBefore(r *call.Record) error {

@@ -137,13 +137,36 @@ func (c *copying) all(ctx context.Context) ([]Copied, error) {
 			coalesce((SELECT max(seq) FROM events), 0), coalesce((SELECT max(seq) FROM calls), 0),
 			coalesce((SELECT max(end_seq) FROM calls), 0), coalesce((SELECT value::bigint FROM meta WHERE name = 'last_seq'), 0))`,
 		`SELECT setval('feed_arrival', (SELECT last + 1 FROM feed))`,
-		`SELECT setval(pg_get_serial_sequence('tasks', 'num'), (SELECT coalesce(max(num), 0) + 1 FROM tasks))`,
 	} {
 		if _, err := c.to.Exec(ctx, statement); err != nil {
 			return nil, err
 		}
 	}
-	return copied, nil
+	return copied, c.counters(ctx)
+}
+
+// counters lets the columns that number rows by themselves go on behind what was
+// copied.
+func (c *copying) counters(ctx context.Context) error {
+	rows, err := c.to.Query(ctx, `SELECT table_name, column_name FROM information_schema.columns
+		WHERE table_schema = current_schema() AND is_identity = 'YES'`)
+	if err != nil {
+		return err
+	}
+	var statements []string
+	var table, column string
+	if _, err := pgx.ForEachRow(rows, []any{&table, &column}, func() error {
+		statements = append(statements, fmt.Sprintf(`SELECT setval(pg_get_serial_sequence('%s', '%s'), (SELECT coalesce(max(%s), 0) + 1 FROM %s))`, table, column, column, table))
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		if _, err := c.to.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tables are the tables of SQLite, each behind those it refers to.

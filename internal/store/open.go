@@ -427,7 +427,7 @@ func (db *DB) Vault() *vault.Vault { return db.vault }
 // Health is nil while the store can write. After a failure it tries, so that
 // it turns healthy without traffic.
 func (db *DB) Health(ctx context.Context) error {
-	if db.w.trouble() == nil {
+	if db.w.trouble() == nil && (db.pg == nil || !db.pg.out.Load()) {
 		return nil
 	}
 	return db.fault("store.health", "", db.w.do(ctx, statements(func(tx *tx) error {

@@ -97,6 +97,7 @@ type postgres struct {
 	done sync.WaitGroup // the loops
 
 	pulse pulse
+	out   atomic.Bool // the loop's last beat has failed
 
 	mu    sync.Mutex
 	heed  Heed

@@ -147,7 +147,8 @@ func TestFeedSkipsNothingThatCommitsLate(t *testing.T) {
 func TestTwoSequencers(t *testing.T) {
 	url := pgtest.Database(t)
 	db := replicaOf(t, url, nil)
-	must(t, db.Flush(t.Context()))
+	must(t, db.AppendEvents(t.Context(), parley.Event{Subject: "x/1", Type: "x.happened", Time: time.Now(), Owner: "default", Environment: parley.Dev}))
+	must(t, db.Flush(t.Context())) // so that it holds the lease
 	conn, other := connect(t, url), connect(t, url)
 	var holder, epoch int64
 	must(t, conn.QueryRow(t.Context(), `UPDATE leases SET holder = -1, epoch = epoch + 1, expires_at = 9e15::bigint WHERE name = 'feed' RETURNING holder, epoch`).Scan(&holder, &epoch))

@@ -168,6 +168,7 @@ func (p *postgres) tell(err error) {
 		log.Info("this replica is in step again")
 	}
 	p.pulse.failing = err != nil
+	p.out.Store(err != nil)
 	if err != nil {
 		p.hangUp()
 	}
@@ -305,8 +306,12 @@ func (p *postgres) look(ctx context.Context) error {
 func (p *postgres) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.opt.ConnectTimeout)
 	defer cancel()
-	if p.pulse.conn == nil {
-		return // the leases end by themselves
+	if p.pulse.conn == nil || p.pulse.conn.IsClosed() { // the stop has broken off a beat, or there is no server
+		conn, err := p.dial(ctx)
+		if err != nil {
+			return // the leases end by themselves
+		}
+		p.pulse.conn = conn
 	}
 	defer p.hangUp()
 	if _, err := p.number(ctx); err != nil {

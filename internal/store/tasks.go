@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -56,7 +57,19 @@ func replaces(known, fresh *call.Task) bool {
 // saveTask writes a task's newest state; ok is false where it belongs to
 // another principal.
 func (t *tx) saveTask(k *call.Task, snapshot []byte) (ok bool, err error) {
-	var sealed, made any
+	n, err := t.run(upsertTask, taskValues(k, snapshot)...)
+	if err != nil || n > 0 {
+		return true, err
+	}
+	var dest [1]any
+	found, err := t.firstValues(dest[:], `SELECT principal FROM tasks WHERE agent = ? AND instance = ? AND id = ?`,
+		string(k.Agent), k.Instance, k.ID)
+	return found && dest[0] == string(k.Principal), err
+}
+
+// taskValues are the values of upsertTask.
+func taskValues(k *call.Task, snapshot []byte) []driver.Value {
+	var sealed, made driver.Value
 	if snapshot != nil {
 		sealed = snapshot
 	}
@@ -67,15 +80,8 @@ func (t *tx) saveTask(k *call.Task, snapshot []byte) (ok bool, err error) {
 	if k.Final {
 		final = 1
 	}
-	n, err := t.run(upsertTask, string(k.Agent), k.Instance, k.ID, string(k.Principal), string(k.Owner), k.ContextID,
-		k.State, k.StatusAt.UnixMicro(), final, made, k.UpdatedAt.UnixMicro(), sealed)
-	if err != nil || n > 0 {
-		return true, err
-	}
-	var dest [1]any
-	found, err := t.firstValues(dest[:], `SELECT principal FROM tasks WHERE agent = ? AND instance = ? AND id = ?`,
-		string(k.Agent), k.Instance, k.ID)
-	return found && dest[0] == string(k.Principal), err
+	return []driver.Value{string(k.Agent), k.Instance, k.ID, string(k.Principal), string(k.Owner), k.ContextID,
+		k.State, k.StatusAt.UnixMicro(), final, made, k.UpdatedAt.UnixMicro(), sealed}
 }
 
 // useContext writes that the principal uses a context; ok is false where it

@@ -33,6 +33,14 @@ func (u *uses) due(agent parley.AgentName, at time.Time) bool {
 	return true
 }
 
+// wants is due without taking the mark as written.
+func (u *uses) wants(agent parley.AgentName, at time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	last, known := u.at[agent]
+	return !known || at.Sub(last) >= useEvery
+}
+
 // lost forgets a mark that was not committed.
 func (u *uses) lost(agent parley.AgentName) {
 	u.mu.Lock()

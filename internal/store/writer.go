@@ -74,10 +74,11 @@ func (l *line) pop() *job {
 // tx is the transaction of one batch, as one operation sees it.
 type tx struct {
 	conn
-	db    *DB
-	seq   int64           // the last number given in the feed
-	wrote bool            // the operation at work has changed rows
-	told  map[string]bool // the domains whose change is noted for other replicas
+	db     *DB
+	seq    int64           // the last number given in the feed
+	wrote  bool            // the operation at work has changed rows
+	single bool            // jobs are written one by one
+	told   map[string]bool // the domains whose change is noted for other replicas
 }
 
 // run executes a statement and tells how many rows it changed.
@@ -391,7 +392,7 @@ func (w *writer) attempt(left, failed *[]*job) (seq int64, err error) {
 	if err := w.redial(); err != nil {
 		return 0, err
 	}
-	for tries := 0; ; {
+	for tries, single := 0, false; ; {
 		if len(*left) == 0 {
 			return w.seq, nil
 		}
@@ -399,8 +400,9 @@ func (w *writer) attempt(left, failed *[]*job) (seq int64, err error) {
 			w.lost(err)
 			return 0, err
 		}
-		t := &tx{conn: w.conn, db: w.db, seq: w.seq}
+		t := &tx{conn: w.conn, db: w.db, seq: w.seq, single: single}
 		clean, err := t.all(left, failed)
+		single = single || t.single
 		if err == nil && clean {
 			if err = w.conn.commit(); err == nil {
 				return t.seq, nil
@@ -427,8 +429,20 @@ const maxCollisions = 20
 // transaction unclean. An error is one of the surroundings.
 func (t *tx) all(left, failed *[]*job) (clean bool, err error) {
 	jobs := *left
+	done, ok, err := t.pipe(jobs)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		t.single = true
+		return false, nil
+	}
 	kept := jobs[:0]
 	for i, j := range jobs {
+		if done[i] {
+			kept = append(kept, j)
+			continue
+		}
 		t.wrote = false
 		j.err = j.write(t)
 		switch {
