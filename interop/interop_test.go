@@ -11,7 +11,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// pairs are the combinations that run directly and through Parley. The agent
+// pairs are the combinations that every test runs: each SDK as a client and as
+// an agent, each binding. TestThroughParley runs all there are. The agent
 // declares its own binding alone, so that the direct client must speak it;
 // through Parley the client speaks another one where the two differ.
 var pairs = []pair{
@@ -24,6 +25,21 @@ type pair struct {
 	client, agent SDK
 	spoken        Binding // by the client, to Parley
 	served        Binding // by the agent
+}
+
+// bindings are those that every SDK offers.
+var bindings = []Binding{JSONRPC, HTTPJSON}
+
+// everyPair is each client with each agent.
+func everyPair() []pair {
+	sdks := []SDK{Go, JavaScript, Python}
+	var all []pair
+	for _, client := range sdks {
+		for _, agent := range sdks {
+			all = append(all, pair{client: client, agent: agent})
+		}
+	}
+	return all
 }
 
 func (p pair) name() string { return string(p.client) + "-" + string(p.agent) }

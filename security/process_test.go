@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -170,7 +171,7 @@ func drained(conn net.Conn, limit time.Duration) (time.Duration, error) {
 		return 0, err
 	}
 	_, err := io.Copy(io.Discard, conn)
-	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, fmt.Errorf("the connection is held for more than %v", limit)
 	}
 	return time.Since(began), nil

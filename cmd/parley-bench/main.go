@@ -44,15 +44,24 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	switch role {
 	case "agent":
-		return bench.Serve(untilEOF(ctx, stdin), stdout, agent(bench.RepliesMessage), agent(bench.RepliesTask))
+		return bench.Serve(untilEOF(ctx, stdin), stdout, agent(bench.RepliesMessage), agent(bench.RepliesTask), agent(bench.HoldsStreams))
 	case "proxy":
 		var handlers []func(string) (http.Handler, error)
 		for _, upstream := range args[1:] {
 			handlers = append(handlers, func(string) (http.Handler, error) { return bench.NewProxy(upstream) })
 		}
 		return bench.Serve(untilEOF(ctx, stdin), stdout, handlers...)
+	case "grpc-agent":
+		return bench.ServeGRPCAgent(untilEOF(ctx, stdin), stdout)
+	case "grpc-proxy":
+		if len(args) != 2 {
+			return errors.New("grpc-proxy: want the address of the agent")
+		}
+		return bench.ServeGRPCProxy(untilEOF(ctx, stdin), stdout, args[1])
 	case "load":
 		return bench.ServeLoad(ctx, stdin, stdout)
+	case "hold":
+		return bench.HoldStreams(ctx, stdin, stdout)
 	}
 	return benchmark(ctx, args, stdout, stderr)
 }
@@ -77,6 +86,8 @@ const (
 	shortPairs    = 3
 	shortWarmup   = 150 * time.Millisecond
 	shortDuration = 450 * time.Millisecond
+	shortStreams  = 100
+	shortSettle   = 500 * time.Millisecond
 )
 
 // settings are the flags of the benchmark itself.
@@ -100,10 +111,12 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	flags.StringVar(&s.raw, "raw", "", "the `file` for the raw figures as JSON (default DIR/benchmarks.json)")
 	flags.StringVar(&s.notes, "notes", "docs/benchmarks-notes.md", "hand-kept `file` with the section on where the time goes")
 	flags.BoolVar(&s.short, "short", false, "few and short measurements, for development")
-	flags.StringVar(&s.only, "only", "", "comma-separated `rows` to measure (unary-1, unary-64, task-64, sse, half-load); empty for all")
+	flags.StringVar(&s.only, "only", "", fmt.Sprintf("comma-separated `rows` to measure (%s); empty for all", strings.Join(bench.Rows(), ", ")))
 	flags.IntVar(&s.Pairs, "pairs", 0, fmt.Sprintf("how often each path is measured (default %d)", bench.DefaultPairs))
 	flags.DurationVar(&s.Warmup, "warmup", 0, fmt.Sprintf("uncounted beginning of a measurement (default %s)", bench.DefaultWarmup))
 	flags.DurationVar(&s.Duration, "duration", 0, fmt.Sprintf("counted part of a measurement (default %s)", bench.DefaultDuration))
+	flags.IntVar(&s.Streams, "streams", 0, fmt.Sprintf("how many streams idle at once (default %d)", bench.DefaultStreams))
+	flags.DurationVar(&s.Settle, "settle", 0, fmt.Sprintf("how long they idle before memory is read (default %s)", bench.DefaultSettle))
 	flags.StringVar(&s.profile, "profile", "", "measure nothing; write a CPU profile of Parley under load to this `file`")
 	flags.StringVar(&s.third, "third", "", "`URL` of one more path to an agent of this program, for comparisons by hand")
 	flags.StringVar(&s.thirdHeader, "third-header", "", "header `line` for it, \"Name: value\"")
@@ -133,6 +146,12 @@ func (s *settings) complete() {
 		if s.Duration == 0 {
 			s.Duration = shortDuration
 		}
+		if s.Streams == 0 {
+			s.Streams = shortStreams
+		}
+		if s.Settle == 0 {
+			s.Settle = shortSettle
+		}
 	}
 	if s.raw == "" {
 		s.raw = filepath.Join(s.Dir, "benchmarks.json")
@@ -141,7 +160,10 @@ func (s *settings) complete() {
 		s.Rows = strings.Split(s.only, ",")
 	}
 	if s.third != "" {
-		s.Third = &bench.Target{Message: s.third, PID: s.thirdPID}
+		s.Third = &bench.Target{Message: []string{s.third}}
+		if s.thirdPID != 0 {
+			s.Third.PIDs = []int{s.thirdPID}
+		}
 		if s.thirdHeader != "" {
 			s.Third.Header = []string{s.thirdHeader}
 		}

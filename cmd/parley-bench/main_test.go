@@ -40,7 +40,7 @@ func TestBenchmark(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	err := run(t.Context(), []string{"-pairs", "1", "-warmup", "1ms", "-duration", "100ms", "-dir", filepath.Join(dir, "tmp"),
+	err := run(t.Context(), []string{"-pairs", "1", "-warmup", "1ms", "-duration", "250ms", "-streams", "20", "-settle", "30ms", "-dir", filepath.Join(dir, "tmp"),
 		"-parley", filepath.Join(dir, "none"), "-doc", doc, "-notes", notes}, nil, &stdout, &stderr)
 	if err != nil {
 		t.Fatalf("run: %v\n%s", err, &stderr)
@@ -62,7 +62,7 @@ func TestBenchmark(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report bench.Report
-	if err := json.Unmarshal(raw, &report); err != nil || len(report.Rows) != 5 || report.Rows[0].Pairs[0][0].Result.Requests == 0 {
+	if err := json.Unmarshal(raw, &report); err != nil || len(report.Rows) != 9 || report.Rows[0].Pairs[0][0].Result.Requests == 0 {
 		t.Errorf("raw figures: %v\n%.2000s", err, raw)
 	}
 }
@@ -75,7 +75,7 @@ func TestFlags(t *testing.T) {
 	if s.doc != "" || s.Pairs != shortPairs || s.Duration != shortDuration || s.raw != filepath.Join(".tmp", "benchmarks.json") {
 		t.Errorf("short settings: %+v", s)
 	}
-	if s.Third == nil || s.Third.Message != "http://127.0.0.1:1/" || s.Third.PID != 7 || len(s.Third.Header) != 1 {
+	if s.Third == nil || s.Third.Message[0] != "http://127.0.0.1:1/" || s.Third.PIDs[0] != 7 || len(s.Third.Header) != 1 {
 		t.Errorf("third path: %+v", s.Third)
 	}
 	for _, args := range [][]string{{"-nonsense"}, {"agents"}, {"-pairs", "x"}} {

@@ -38,9 +38,16 @@ func TestScripts(t *testing.T) {
 			"mesh":     startMesh,
 			"postgres": makeDatabase,
 			"sample":   startSample,
+			"certs":    makeCerts,
+			"tokens":   startTokens,
 			"code":     exitsWith,
+
+			"provider": startProvider,
+			"approve":  approveLogin,
+			"jobtoken": jobToken,
 			"await":    awaitFile,
 			"json":     setFromJSON,
+			"expand":   expandFile,
 		},
 	})
 }

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -21,8 +24,11 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
+	"github.com/parley-mesh/parley/internal/certtest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/storetest/pgtest"
+	"github.com/parley-mesh/parley/internal/tokentest"
+	"github.com/parley-mesh/parley/interop"
 )
 
 const (
@@ -149,6 +155,8 @@ type scriptState struct {
 	mesh   *runningMesh
 	agents map[string]*a2atest.Agent // by the variable that holds the address
 	skip   func(why error)           // skips the script
+
+	provider *interop.Provider
 }
 
 type stateKey struct{}
@@ -205,6 +213,18 @@ func startSample(ts *testscript.TestScript, neg bool, args []string) {
 		server.CloseClientConnections()
 		server.Close()
 	})
+}
+
+// startTokens is the script command "tokens VARIABLE CLIENT SECRET": it serves a
+// token endpoint for that client until the script ends, and sets the variable
+// to its address. Its tokens are token-1, token-2 and so on.
+func startTokens(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: tokens VARIABLE CLIENT SECRET")
+	}
+	endpoint, stop := tokentest.Serve(args[1], args[2])
+	ts.Setenv(args[0], endpoint.URL)
+	ts.Defer(stop)
 }
 
 // steered lets the text of a message choose what the agent does: a first word
@@ -286,4 +306,39 @@ func setFromJSON(ts *testscript.TestScript, neg bool, args []string) {
 		text = jsonwire.String(raw)
 	}
 	ts.Setenv(args[0], text)
+}
+
+// makeCerts is the script command "certs NAME...": it makes an authority (ca.pem),
+// a certificate of it for a server on loopback (server.pem, server.key) and one
+// for each client (NAME.pem, NAME.key) that has NAME as its DNS name, or as its
+// URI name where it is a URI; then the files are called by what follows the last
+// slash.
+func makeCerts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: certs NAME...")
+	}
+	ca := certtest.NewAuthority(ts, "ca")
+	ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), certtest.PEM(ca.Cert), 0o600))
+	certtest.WritePair(ts, ts.MkAbs("."), "server", ca.Client(ts, func(c *x509.Certificate) {
+		c.IPAddresses, c.ExtKeyUsage = []net.IP{net.IPv4(127, 0, 0, 1)}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}))
+	for _, name := range args {
+		names := certtest.DNS(name)
+		if strings.Contains(name, "://") {
+			names = certtest.SPIFFE(name)
+		}
+		certtest.WritePair(ts, ts.MkAbs("."), path.Base(name), ca.Client(ts, names))
+	}
+}
+
+// expandFile is the script command "expand FILE": it puts the values of $NAMEs
+// into a file.
+func expandFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: expand FILE")
+	}
+	name := ts.MkAbs(args[0])
+	text, err := os.ReadFile(name)
+	ts.Check(err)
+	ts.Check(os.WriteFile(name, []byte(os.Expand(string(text), ts.Getenv)), 0o600))
 }

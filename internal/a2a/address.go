@@ -51,7 +51,7 @@ func ParseGRPCAddress(text string) (GRPCAddress, error) {
 		return GRPCAddress{}, errForm
 	}
 	u, err := url.Parse("//" + rest)
-	if err != nil || u.Hostname() == "" || u.Host != rest {
+	if err != nil || u.Hostname() == "" || u.Host != rest || strings.Contains(u.Hostname(), ":") != (rest[0] == '[') {
 		return GRPCAddress{}, errForm
 	}
 	a.Host, a.Port = strings.ToLower(u.Hostname()), u.Port()

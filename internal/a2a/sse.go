@@ -27,8 +27,13 @@ const maxBetween = 4 << 20
 
 var errFrameTooLarge = errors.New("a2a: stream event over the limit")
 
+// sseBuffer is small because every open stream has one and most of them are
+// idle. The connection beneath has a buffer of its own, so that a long event
+// costs a few more copies, not more system calls.
+const sseBuffer = 512 // bytes
+
 func newSSEReader(r io.Reader, limit int) *sseReader {
-	return &sseReader{r: bufio.NewReaderSize(r, 4<<10), limit: limit, first: true}
+	return &sseReader{r: bufio.NewReaderSize(r, sseBuffer), limit: limit, first: true}
 }
 
 // next returns the next event that has data. The data is the caller's to keep. It

@@ -20,6 +20,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
+	"github.com/parley-mesh/parley/internal/certs"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/event"
@@ -27,11 +28,13 @@ import (
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/netguard"
+	"github.com/parley-mesh/parley/internal/oidc"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
+	"github.com/parley-mesh/parley/internal/upstream"
 	"github.com/parley-mesh/parley/internal/vault"
 )
 
@@ -61,13 +64,20 @@ type App struct {
 
 	store    *store.DB
 	hub      *event.Hub
+	issuers  *oidc.Verifier // nil where no issuer is configured
+	metadata *oidc.Metadata
 	identity *identity.Directory
 	agents   *registry.Directory
 	registry *registry.Registrar
+	tokens   *upstream.Tokens
 	gateway  *gateway.Gateway
 	control  *control.Server
 	measures *telemetry.Provider
+	certs    *certs.Keeper // nil without TLS
 
+	complaints complaints
+
+	limits    limitsInForce
 	listeners listeners
 	stopping  chan struct{} // closed when nothing new is accepted any more
 	ready     Ready
@@ -102,7 +112,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		o.LogTo = io.Discard
 	}
 	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo), stopping: make(chan struct{})}
-	a.down.log = a.log
+	a.down.log, a.complaints.log = a.log, a.log
 	defer func() {
 		if err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Limits.ShutdownTimeout)
@@ -111,7 +121,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		}
 	}()
 	for _, build := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openListeners, a.openIdentity, a.openRegistry, a.openGateway, a.openControl,
+		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openRegistry, a.openGateway, a.openControl,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
@@ -212,7 +222,8 @@ func (a *App) fromWhere(err error) error {
 func (a *App) openIdentity(ctx context.Context) error {
 	a.identity = identity.NewDirectory(a.store, registry.Homes{Store: a.store}, identity.Options{
 		Environment: a.cfg.Environment, FailuresPerMinute: a.cfg.Auth.FailuresPerMinute, FailureBurst: a.cfg.Auth.FailureBurst,
-		Log: a.log, Now: a.opts.Now, Sink: a.store,
+		Log: a.log, Now: a.opts.Now, Sink: a.store, Tokens: a.verifier(),
+		Certificates: a.clientCerts(), TrustDomains: a.cfg.Auth.SPIFFE.TrustDomains,
 		Frozen: func(all []parley.PrincipalName) {
 			if a.gateway != nil { // it is made after the directory
 				a.gateway.Freeze(all)
@@ -248,10 +259,17 @@ func (a *App) writeAdminKey(ctx context.Context) error {
 	return nil
 }
 
+// guard is what looks at every address that is connected to.
+func (a *App) guard() *netguard.Guard {
+	return netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
+}
+
 func (a *App) openRegistry(context.Context) error {
-	guard := netguard.New(netguard.Options{Allow: a.cfg.AllowedNetworks(), Deny: a.cfg.Network.Deny, DialTimeout: a.cfg.Limits.DialTimeout, NewDialer: a.opts.NewDialer})
+	guard := a.guard()
 	transports := guard.Transports(netguard.TransportOptions{IdlePerAgent: a.cfg.Limits.IdlePerAgent, HeaderBytes: int64(a.cfg.Limits.Header)})
 	a.down.push("close the connections to agents", func(context.Context) error { transports.Close(); return nil })
+	a.tokens = upstream.New(upstream.Options{Guard: guard, Log: a.log, Now: a.opts.Now})
+	a.down.push("end token requests", func(context.Context) error { a.tokens.Close(); return nil })
 	pools := a2agrpc.NewPools(a2agrpc.PoolOptions{
 		DialTLS: guard.AgentDialer("https"), DialPlain: guard.AgentDialer("http"),
 		DialTimeout: 2 * a.cfg.Limits.DialTimeout, HeaderBytes: int(a.cfg.Limits.Header), // TCP and TLS
@@ -263,19 +281,39 @@ func (a *App) openRegistry(context.Context) error {
 		Turn: func() bool { return a.store.Holds(store.LeaseUpkeep) },
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
-			transports.Forget(string(name))
-			pools.Forget(string(name))
+			of := func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) }
+			transports.Forget(of)
+			pools.Forget(of)
+			a.tokens.Forget(name)
+			a.gateway.ForgetAgent(name)
+		},
+		InstanceRemoved: func(name parley.AgentName, instance string) {
+			of := func(pool string) bool { return pool == poolOf(name, instance) }
+			transports.Forget(of)
+			pools.Forget(of)
+			a.gateway.ForgetInstance(name, instance)
 		},
 		Inspector: probe.New(guard, probe.Options{
+			Tokens: a.tokens,
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
 		}),
 	})
-	a.listeners.transport = func(name parley.AgentName) http.RoundTripper { return transports.For(string(name)) }
+	a.listeners.transport = func(t *registry.Target) http.RoundTripper {
+		return transports.For(poolOf(t.Agent.Name, t.Place()), netguard.Client{ID: t.TLSID, TLS: t.TLS})
+	}
 	answers := jsonwire.Limits{MaxBytes: int64(a.cfg.Limits.ResponseBody), MaxDepth: a.cfg.Limits.JSONDepth}
-	a.listeners.exchanger = func(name parley.AgentName) a2a.Exchanger {
-		return &a2agrpc.Client{Pool: pools.For(string(name)), Limits: answers, MaxFrame: int(a.cfg.Limits.StreamEvent)}
+	a.listeners.exchanger = func(t *registry.Target) a2a.Exchanger {
+		pool := pools.For(poolOf(t.Agent.Name, t.Place()), a2agrpc.Shown{ID: t.TLSID, TLS: t.TLS})
+		return &a2agrpc.Client{Pool: pool, Limits: answers, MaxFrame: int(a.cfg.Limits.StreamEvent)}
 	}
 	return nil
+}
+
+// poolOf names the connections to one address of an agent. Each has its own:
+// what is meant for one instance must not go to another over a connection that
+// is there already.
+func poolOf(agent parley.AgentName, instance string) string {
+	return string(agent) + "/" + instance
 }
 
 // Run serves until ctx ends or a part fails, then takes the mesh down.
@@ -293,12 +331,14 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if err := a.announce(); err != nil {
 		a.log.Error("ready file not written", "err", err)
 	}
+	a.tellManager(ctx, "READY=1\nSTATUS=serving "+a.ready.Listen)
 	select {
 	case <-ctx.Done():
 		a.log.Info("stop: asked to, nothing new is accepted")
 	case <-failed.Done():
 		a.log.Error("stop: a part failed", "err", context.Cause(failed))
 	}
+	a.tellManager(ctx, "STOPPING=1")
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limits.ShutdownTimeout)
 	defer cancel()
 	return a.down.unwind(stopCtx, slog.LevelInfo)
@@ -310,8 +350,12 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"watch tasks":             a.gateway.Run,
 		"refresh agents":          a.registry.Run,
 		"summarise auth failures": a.identity.Run,
+		"fetch issuers' keys":     a.watchIssuers,
 		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
+		"follow TLS files":        a.followCerts,
+		"summarise complaints":    a.complaints.run,
+		"follow limits":           a.followLimits,
 	} {
 		group.Go(func() error {
 			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -345,8 +389,8 @@ type listeners struct {
 
 	tls       *tls.Config
 	servers   []server
-	transport func(parley.AgentName) http.RoundTripper
-	exchanger func(parley.AgentName) a2a.Exchanger
+	transport func(*registry.Target) http.RoundTripper
+	exchanger func(*registry.Target) a2a.Exchanger
 }
 
 // server is what serves a listener.

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,12 +88,19 @@ type boundConn struct {
 
 // Write implements net.Conn.
 func (c *boundConn) Write(p []byte) (int, error) {
-	if !c.set.Load() {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.write)); err != nil {
-			return 0, err
-		}
+	if c.set.Load() {
+		return c.Conn.Write(p)
 	}
-	return c.Conn.Write(p)
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(c.write)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		// gRPC leaves it to its reader to notice, which waits as long as the peer
+		// sends nothing.
+		_ = c.Close() // the failure that counts is err
+	}
+	return n, err
 }
 
 // SetWriteDeadline implements net.Conn.

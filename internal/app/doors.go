@@ -14,7 +14,7 @@ import (
 // path means must not depend on who cleaned it.
 type doors []door
 
-// door is what serves everything below a prefix, which ends in a slash.
+// door is what serves every path that begins with a prefix.
 type door struct {
 	prefix string
 	serves http.Handler

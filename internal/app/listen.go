@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
@@ -75,36 +74,16 @@ func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// serverTLS gives the TLS settings of the configured certificate, nil where
-// none is configured. The files are read again when they change, so that a
-// renewed certificate needs no restart.
-func serverTLS(c config.TLS) (*tls.Config, error) {
-	if c.Cert == "" {
-		return nil, nil
-	}
-	keeper := &certKeeper{cert: c.Cert, key: c.Key}
-	if _, err := keeper.get(nil); err != nil {
-		return nil, parley.E("app.tls", parley.Invalid, "tls", fmt.Sprintf("tls.cert and tls.key cannot be used: %v", err), err)
-	}
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: keeper.get,
-		NextProtos:     []string{"h2", "http/1.1"},
-	}, nil
-}
-
 // newServer makes an HTTP server with the limits every listener shares. There
 // is no write timeout: streams live long, and every frame has its own deadline.
-func newServer(h http.Handler, l config.Limits, log *slog.Logger) *http.Server {
+func newServer(h http.Handler, l config.Limits, complaints *log.Logger) *http.Server {
 	return &http.Server{
 		Handler:           readInTime(inTime(h, l.BodyTimeout, leftoverTimes*int64(l.RequestBody)), l.StreamWriteTimeout),
 		ReadHeaderTimeout: l.HeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		MaxHeaderBytes:    int(l.Header),
-		// What strangers do wrong on a connection is theirs to see, and must not
-		// fill the log.
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: l.StreamsPerConnection, WriteByteTimeout: l.StreamWriteTimeout},
+		ErrorLog:          complaints,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.StreamsPerConnection, WriteByteTimeout: l.StreamWriteTimeout},
 	}
 }
 
@@ -122,6 +101,3 @@ func serve(s *http.Server, l net.Listener, t *tls.Config) error {
 	}
 	return nil
 }
-
-// certCheck is how often the certificate's files are looked at.
-const certCheck = 10 * time.Second

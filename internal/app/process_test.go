@@ -141,11 +141,10 @@ func load(ctx context.Context, conn *a2a.Conn, prefix string, number int64, then
 	return told
 }
 
-// TestKillUnderLoad: after kill -9 every call that the agent saw is on record,
-// every task that a caller was told of is its own, and the next start is clean.
-func TestKillUnderLoad(t *testing.T) {
-	dir := parleytest.Dir(t)
-	p := startProcess(t, dir)
+// taskAgent registers an agent that answers every message with a finished task,
+// and gives a caller's key.
+func taskAgent(t *testing.T, p *process) (_ *parleytest.Agent, key string) {
+	t.Helper()
 	agent := parleytest.NewAgent(t, a2a.JSONRPC)
 	ctx := t.Context()
 	if _, err := p.admin.AddAgent(ctx, control.NewAgent{Name: "agent", URL: agent.URL}); err != nil {
@@ -154,7 +153,7 @@ func TestKillUnderLoad(t *testing.T) {
 	if _, err := p.admin.CreatePrincipal(ctx, control.NewPrincipal{Name: "alice"}); err != nil {
 		t.Fatal(err)
 	}
-	key, err := p.admin.CreateKey(ctx, control.NewKey{Principal: "alice"})
+	made, err := p.admin.CreateKey(ctx, control.NewKey{Principal: "alice"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +161,19 @@ func TestKillUnderLoad(t *testing.T) {
 		one := a2a.Task{ID: "t-" + q.Facts.MessageID, ContextID: "c-" + q.Facts.MessageID, Status: a2a.TaskStatus{State: a2a.StateCompleted}}
 		return a2a.Answer(q.Method, a2a.SendMessageResponse{Task: &one})
 	})
+	return agent, made.Text
+}
+
+// TestKillUnderLoad: after kill -9 every call that the agent saw is on record,
+// every task that a caller was told of is its own, and the next start is clean.
+func TestKillUnderLoad(t *testing.T) {
+	dir := parleytest.Dir(t)
+	p := startProcess(t, dir)
+	ctx := t.Context()
+	agent, key := taskAgent(t, p)
 
 	var killed time.Time
-	told := load(ctx, connTo(p.ready.Listen, "agent", key.Text), "m", 500, func() {
+	told := load(ctx, connTo(p.ready.Listen, "agent", key), "m", 500, func() {
 		if err := p.cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -174,7 +183,7 @@ func TestKillUnderLoad(t *testing.T) {
 		t.Fatalf("the load ended after %d answers", len(told))
 	}
 	_ = p.cmd.Wait() // killed, so always an error
-	checkAfterKill(t, dir, key.Text, agent, told, killed)
+	checkAfterKill(t, dir, key, agent, told, killed)
 }
 
 func checkAfterKill(t *testing.T, dir, key string, agent *parleytest.Agent, told map[string]answer, killed time.Time) {

@@ -18,8 +18,8 @@ import (
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
-	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/signon"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
@@ -28,7 +28,7 @@ import (
 // anything is served.
 func (a *App) openListeners(ctx context.Context) (err error) {
 	l := &a.listeners
-	if l.tls, err = serverTLS(a.cfg.TLS); err != nil {
+	if err := a.openCerts(); err != nil {
 		return err
 	}
 	all := bounds{perAddress: a.cfg.Limits.ConnectionsPerAddress, write: a.cfg.Limits.StreamWriteTimeout}
@@ -118,25 +118,23 @@ func (a *App) openGateway(ctx context.Context) error {
 	}
 	a.gateway = gateway.New(gateway.Options{
 		Identity: a.identity, Agents: a.agents, Journal: a.store, Events: a.store, Mates: mates,
-		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger,
+		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger, Tokens: a.tokens,
 		Server: a2a.ServerOptions{
 			StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive,
 			FrameTimeout: c.Limits.StreamWriteTimeout, BodyTimeout: c.Limits.BodyTimeout,
 		},
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
-		Limits: gateway.Limits{
-			CallDeadline: c.Limits.CallDeadline, Unary: c.Limits.UnaryTimeout, FirstByte: c.Limits.FirstByteTimeout,
-			Streams: c.Limits.Streams, StreamsPerPrincipal: c.Limits.StreamsPerPrincipal,
-			PerPrincipal: limit.Rate{PerSecond: c.Limits.RatePerPrincipal, Burst: c.Limits.BurstPerPrincipal},
-			PerAddress:   limit.Rate{PerSecond: c.Limits.RatePerAddress, Burst: c.Limits.BurstPerAddress},
-			Snapshot:     int(c.Limits.TaskSnapshot), ListRefresh: c.Limits.ListRefresh, ListRefreshTimeout: c.Limits.ListRefreshTimeout,
-		},
+		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
+		Limits:   gatewayLimits(c.Limits),
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
 		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
 	if err := gauges.Watch(a.measures.Meter()); err != nil {
+		return err
+	}
+	if err := a.ReloadLimits(ctx); err != nil {
 		return err
 	}
 	if err := a.gateway.Restore(ctx); err != nil {
@@ -152,7 +150,9 @@ func (a *App) openGateway(ctx context.Context) error {
 func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
-		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Status: a, Answers: a.store, MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store,
+		Metadata: a.metadata.URL(""), MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
+		Apply: a.applyEngine(), Backup: a,
 	})
 	return err
 }
@@ -161,11 +161,12 @@ func (a *App) openControl(context.Context) (err error) {
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
 	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	both := doors{edge, managed}
+	described := door{signon.MetadataPath, a.metadata}
+	both := doors{edge, managed, described}
 	main := both
 	if l.control != nil {
-		main = doors{edge}
-		a.start(group, l.control, doors{managed}, false)
+		main = doors{edge, described}
+		a.start(group, l.control, doors{managed, described}, false)
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)
 	a.start(group, l.socket, both, true)
@@ -185,7 +186,7 @@ func (a *App) start(group *errgroup.Group, l net.Listener, h http.Handler, local
 	if t != nil {
 		h = overTLS(h, a.cfg.TLS.HSTS)
 	}
-	s := newServer(h, a.cfg.Limits, a.log)
+	s := newServer(h, a.cfg.Limits, a.complaints.logger())
 	a.listeners.servers = append(a.listeners.servers, s)
 	group.Go(func() error { return serve(s, l, t) })
 }

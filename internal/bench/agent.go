@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,17 +19,23 @@ type Kind string
 const (
 	RepliesMessage Kind = "message"
 	RepliesTask    Kind = "task"
+	// HoldsStreams answers like RepliesTask, but its streams stay silent after
+	// their first event until the caller leaves.
+	HoldsStreams Kind = "silent"
 )
 
 // StreamEvents is the number of events in every stream of an Agent: the task,
 // the pieces of an artifact, the final status.
 const StreamEvents = 10
 
-// replyText fills a unary reply to about one kilobyte.
-var replyText = quoted(filler(800))
+// Lengths of texts: of a unary reply, which they fill to about one kilobyte, and
+// of one artifact piece in a stream.
+const (
+	replyTextBytes = 800
+	pieceTextBytes = 120
+)
 
-// pieceText is the text of one artifact piece in a stream.
-var pieceText = quoted(filler(120))
+var replyText, pieceText = quoted(filler(replyTextBytes)), quoted(filler(pieceTextBytes))
 
 // Agent is a small A2A v1.0 agent with the JSON-RPC binding. It does no work:
 // it answers SendMessage with a message or a completed task of about one
@@ -95,7 +102,7 @@ func (a *Agent) call(w http.ResponseWriter, r *http.Request) {
 	case method == `"SendMessage"`:
 		reply = a.appendAnswer(reply, id)
 	case method == `"SendStreamingMessage"`:
-		a.stream(w, id)
+		a.stream(r.Context(), w, id)
 		return
 	case method == `"GetTask"`, method == `"CancelTask"`:
 		reply = appendFault(reply, id, -32001, "this agent keeps no tasks", "TASK_NOT_FOUND")
@@ -115,7 +122,7 @@ var jsonType = []string{"application/json"}
 func (a *Agent) appendAnswer(dst, id []byte) []byte {
 	n := a.made.Add(1)
 	dst = appendResult(dst, id)
-	if a.kind == RepliesTask {
+	if a.kind != RepliesMessage {
 		dst = a.appendTask(dst, n, "TASK_STATE_COMPLETED")
 		dst = append(dst, `,"artifacts":[{"artifactId":"answer","parts":[{"text":`...)
 		dst = append(dst, replyText...)
@@ -132,7 +139,7 @@ func (a *Agent) appendAnswer(dst, id []byte) []byte {
 
 // stream answers SendStreamingMessage: the task, pieces of one artifact, the
 // final status, each flushed by itself.
-func (a *Agent) stream(w http.ResponseWriter, id []byte) {
+func (a *Agent) stream(ctx context.Context, w http.ResponseWriter, id []byte) {
 	n := a.made.Add(1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
@@ -163,6 +170,10 @@ func (a *Agent) stream(w http.ResponseWriter, id []byte) {
 			return
 		}
 		if err := flush.Flush(); err != nil {
+			return
+		}
+		if a.kind == HoldsStreams {
+			<-ctx.Done()
 			return
 		}
 	}

@@ -79,12 +79,12 @@ func TestLoadOnAgent(t *testing.T) {
 		name string
 		spec Spec
 	}{
-		{"message", Spec{URL: message, Conns: 2}},
-		{"task", Spec{URL: task, Conns: 2}},
-		{"stream", Spec{URL: message, Conns: 2, Stream: true}},
-		{"paced", Spec{URL: message, Conns: 2, Rate: 500}},
-		{"through the proxy", Spec{URL: serveProxy(t, message), Conns: 2}},
-		{"stream through the proxy", Spec{URL: serveProxy(t, message), Conns: 2, Stream: true}},
+		{"message", Spec{URLs: []string{message}, Conns: 2}},
+		{"task", Spec{URLs: []string{task}, Conns: 2}},
+		{"stream", Spec{URLs: []string{message}, Conns: 2, Stream: true}},
+		{"paced", Spec{URLs: []string{message}, Conns: 2, Rate: 500}},
+		{"through the proxy", Spec{URLs: []string{serveProxy(t, message)}, Conns: 2}},
+		{"stream through the proxy", Spec{URLs: []string{serveProxy(t, message)}, Conns: 2, Stream: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestLoadRefusesOtherAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := httptest.NewServer(tt.handler)
 			defer server.Close()
-			_, err := Load(t.Context(), Spec{URL: server.URL, Conns: 1, Stream: tt.stream, Duration: time.Second})
+			_, err := Load(t.Context(), Spec{URLs: []string{server.URL}, Conns: 1, Stream: tt.stream, Duration: time.Second})
 			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
 				t.Errorf("err = %v, want one with %q", err, tt.wrong)
 			}
@@ -132,13 +132,13 @@ func TestLoadRefusesOtherAnswers(t *testing.T) {
 }
 
 func TestLoadChecksItsSpec(t *testing.T) {
-	good := Spec{URL: "http://127.0.0.1:1/", Conns: 1, Duration: ms}
+	good := Spec{URLs: []string{"http://127.0.0.1:1/"}, Conns: 1, Duration: ms}
 	for wrong, change := range map[string]func(*Spec){
 		"conns":    func(s *Spec) { s.Conns = 0 },
 		"duration": func(s *Spec) { s.Duration = 0 },
 		"warmup":   func(s *Spec) { s.Warmup = -1 },
 		"rate":     func(s *Spec) { s.Rate = -1 },
-		"url":      func(s *Spec) { s.URL = "https://127.0.0.1:1/" },
+		"url":      func(s *Spec) { s.URLs = []string{"https://127.0.0.1:1/"} },
 	} {
 		spec := good
 		change(&spec)
@@ -201,7 +201,7 @@ func TestAgentBodiesAreJSON(t *testing.T) {
 			t.Errorf("%s: answer of %d bytes, valid JSON: %t\n%s", kind, len(body), json.Valid(body), body)
 		}
 		recorder := httptest.NewRecorder()
-		agent.stream(recorder, []byte(`"1"`))
+		agent.stream(t.Context(), recorder, []byte(`"1"`))
 		events := strings.Split(strings.TrimSuffix(recorder.Body.String(), "\n\n"), "\n\n")
 		if len(events) != StreamEvents {
 			t.Fatalf("%s: %d events, want %d", kind, len(events), StreamEvents)

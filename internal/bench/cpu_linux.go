@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,10 +33,70 @@ func processCPU(pid int) (time.Duration, error) {
 // that Go has.
 const tick = 10 * time.Millisecond
 
+// serverCPU returns the CPU time that process pid and its children have used so
+// far, children that have ended included, those only to the tick.
+func serverCPU(pid int) (time.Duration, error) {
+	sum, err := processCPU(pid)
+	if err != nil {
+		return 0, err
+	}
+	own, err := processStat(pid)
+	if err != nil {
+		return 0, err
+	}
+	sum += own.gone
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, fmt.Errorf("read processes: %w", err)
+	}
+	for _, entry := range entries {
+		child, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue // not a process
+		}
+		stat, err := processStat(child)
+		if err != nil || stat.parent != pid {
+			continue // another's, or it has just ended: then it counts next time
+		}
+		if used, err := processCPU(child); err == nil {
+			sum += used
+		}
+	}
+	return sum, nil
+}
+
+// stat is what /proc/PID/stat tells.
+type stat struct {
+	parent int
+	gone   time.Duration // CPU time of children that have ended
+}
+
+func processStat(pid int) (stat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before may hold anything
+	fields := strings.Fields(rest)
+	const parent, childUser, childSystem = 1, 13, 14
+	if len(fields) <= childSystem {
+		return stat{}, fmt.Errorf("read process %d: %d fields", pid, len(fields))
+	}
+	numbers := make([]int64, 0, 3)
+	for _, i := range []int{parent, childUser, childSystem} {
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return stat{}, fmt.Errorf("read process %d: %w", pid, err)
+		}
+		numbers = append(numbers, n)
+	}
+	return stat{parent: int(numbers[0]), gone: time.Duration(numbers[1]+numbers[2]) * tick}, nil
+}
+
 // foreignCPU returns the CPU time that everything but this process, its
-// children and the processes pids has used since the machine started, time
-// that a hypervisor took away included. Only differences mean anything.
-func foreignCPU(pids []int) (time.Duration, error) {
+// children, the processes pids and the servers with their children has used
+// since the machine started, time that a hypervisor took away included. Only differences mean anything.
+func foreignCPU(pids, servers []int) (time.Duration, error) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time of the machine: %w", err)
@@ -53,6 +115,13 @@ func foreignCPU(pids []int) (time.Duration, error) {
 	}
 	for _, pid := range pids {
 		used, err := processCPU(pid)
+		if err != nil {
+			return 0, err
+		}
+		foreign -= used
+	}
+	for _, pid := range servers {
+		used, err := serverCPU(pid)
 		if err != nil {
 			return 0, err
 		}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -34,11 +35,11 @@ func TestProcessCPU(t *testing.T) {
 
 // What this process does itself is not foreign, what others do never shrinks.
 func TestForeignCPU(t *testing.T) {
-	before, err := foreignCPU(nil)
+	before, err := foreignCPU(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	withPeer, err := foreignCPU([]int{os.Getppid()})
+	withPeer, err := foreignCPU([]int{os.Getppid()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,4 +60,24 @@ func TestSleepUntil(t *testing.T) {
 		t.Errorf("returned %s too early", early)
 	}
 	sleepUntil(at) // in the past: at once
+}
+
+// A server's time is that of its children too, those that have ended included.
+func TestServerCPU(t *testing.T) {
+	spin := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+	if err := spin.Run(); err != nil {
+		t.Fatal(err)
+	}
+	used := spin.ProcessState.UserTime() + spin.ProcessState.SystemTime()
+	own, err := processCPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := serverCPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all < own+used-2*tick {
+		t.Errorf("server used %s, its first process alone %s and an ended child %s", all, own, used)
+	}
 }

@@ -15,8 +15,11 @@ func processCPU(int) (time.Duration, error) {
 	return 0, errors.New("CPU time of another process: the benchmark reads it on Linux only")
 }
 
+// serverCPU cannot read another process's CPU time outside Linux.
+func serverCPU(pid int) (time.Duration, error) { return processCPU(pid) }
+
 // foreignCPU cannot read the machine's CPU time outside Linux.
-func foreignCPU([]int) (time.Duration, error) {
+func foreignCPU([]int, []int) (time.Duration, error) {
 	return 0, errors.New("CPU time of the machine: the benchmark reads it on Linux only")
 }
 

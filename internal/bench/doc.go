@@ -6,6 +6,10 @@
 // generator are processes of their own, so that the CPU time of the one in the
 // middle can be read alone.
 //
+// Rows come in groups, each measured on processes of its own: JSON-RPC, the
+// same on PostgreSQL beside SQLite, two replicas against one, gRPC with a
+// transparent gRPC proxy for a yardstick, and the memory of streams that idle.
+//
 // What is judged are ratios of neighbouring measurements: the paths take turns
 // within each pair, the order alternates, and the statistic is the median of
 // the per-pair ratios with its spread. Absolute figures stand beside them and

@@ -52,13 +52,23 @@ func playRole(ctx context.Context, args []string) error {
 	}
 	switch verb := strings.Join(args[:min(len(args), 2)], " "); {
 	case verb == "agent":
-		return Serve(untilInputEnds(ctx), os.Stdout, newAgent(RepliesMessage), newAgent(RepliesTask))
+		return Serve(untilInputEnds(ctx), os.Stdout, newAgent(RepliesMessage), newAgent(RepliesTask), newAgent(HoldsStreams))
 	case args[0] == "proxy":
-		return Serve(untilInputEnds(ctx), os.Stdout, newProxy(args[1]), newProxy(args[2]))
+		var handlers []func(string) (http.Handler, error)
+		for _, upstream := range args[1:] {
+			handlers = append(handlers, newProxy(upstream))
+		}
+		return Serve(untilInputEnds(ctx), os.Stdout, handlers...)
 	case verb == "load":
 		return ServeLoad(ctx, os.Stdin, os.Stdout)
+	case verb == "grpc-agent":
+		return ServeGRPCAgent(untilInputEnds(ctx), os.Stdout)
+	case args[0] == "grpc-proxy":
+		return ServeGRPCProxy(untilInputEnds(ctx), os.Stdout, args[1])
+	case verb == "hold":
+		return HoldStreams(ctx, os.Stdin, os.Stdout)
 	case args[0] == "serve":
-		return fakeServe(ctx, option("--data"), option("--ready-file"))
+		return fakeServe(ctx, fakeStore(option("--data"), option("--config")), option("--ready-file"))
 	case os.Getenv("PARLEY_SERVER") != "":
 		return errors.New("this would go to another mesh")
 	case verb == "owner create", verb == "principal create":
@@ -88,6 +98,21 @@ func untilInputEnds(ctx context.Context) context.Context {
 		io.Copy(io.Discard, os.Stdin)
 	}()
 	return ctx
+}
+
+// fakeStore is the directory in which a stand-in finds its agents: its own, or
+// for a replica that of the mesh whose key it has.
+func fakeStore(data, config string) string {
+	text, err := os.ReadFile(config)
+	if err != nil {
+		return data
+	}
+	_, key, found := strings.Cut(string(text), `master_key: "file:`)
+	if !found {
+		return data
+	}
+	file, _, _ := strings.Cut(key, `"`)
+	return filepath.Dir(file)
 }
 
 // fakeServe forwards /agents/NAME/ to the address that `agent add` left in the
@@ -153,8 +178,11 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 100 * ms}
+	return Options{Program: program, Dir: t.TempDir(), Pairs: 1, Warmup: ms, Duration: 400 * ms, Streams: 20, Settle: 30 * ms}
 }
+
+// withoutParley are the rows that compare anything when Parley is missing.
+var withoutParley = []string{"unary-1", unary64, "task-64", "sse", halfLoad, "grpc-1", "grpc-64", "grpc-stream", idleSSE}
 
 // A whole run without a parley binary measures the other two paths and says
 // so.
@@ -165,15 +193,50 @@ func TestRunWithoutParley(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.LeftOut == "" || len(report.Rows) != len(kinds) || len(report.Commits) != 1 {
+	if !slices.Equal(report.LeftOut, []string{noBinary}) || len(report.Rows) != len(withoutParley) || len(report.Commits) != 1 {
 		t.Fatalf("report is %+v", report)
 	}
 	for _, row := range report.Rows {
 		for _, pair := range row.Pairs {
-			if len(pair) != 2 || pair[0].Result.Requests == 0 || pair[1].Result.CPU <= 0 {
+			if len(pair) != 2 || pair[0].Result.Requests == 0 || pair[1].Result.CPU <= 0 && pair[1].Result.RSS <= 0 {
 				t.Errorf("%s: %+v", row.ID, pair)
 			}
 		}
+	}
+	if left, err := os.ReadDir(opts.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// On PostgreSQL the same rows have one path more, and the server's own CPU
+// time; two replicas share the load of one.
+func TestRunOnPostgres(t *testing.T) {
+	if _, err := postgresPrograms(); err != nil {
+		t.Skip(err)
+	}
+	opts := options(t)
+	opts.Binary, opts.Rows = opts.Program, []string{"pg-task-64", "replicas-64"}
+	// Where this is root, another user has to pass to the server's directory.
+	for dir := opts.Dir; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := Run(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := func(id string) (all []Path) {
+		for _, m := range report.row(id).Pairs[0] {
+			all = append(all, m.Path)
+		}
+		return all
+	}
+	if got, want := paths("pg-task-64"), []Path{Direct, ReverseProxy, Parley, ParleyPostgres}; !slices.Equal(got, want) {
+		t.Errorf("paths beside PostgreSQL: %q, want %q", got, want)
+	}
+	if got, want := paths("replicas-64"), []Path{ParleyPostgres, TwoReplicas}; !slices.Equal(got, want) {
+		t.Errorf("paths of replicas: %q, want %q", got, want)
 	}
 	if left, err := os.ReadDir(opts.Dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -184,7 +247,7 @@ func TestRunWithoutParley(t *testing.T) {
 func TestRunWithParley(t *testing.T) {
 	opts := options(t)
 	t.Setenv("PARLEY_SERVER", "https://mesh.invalid")
-	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad}
+	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad, idleSSE}
 	report, err := Run(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +282,7 @@ func TestProfile(t *testing.T) {
 // A path that answers with errors ends the run: there is nothing to compare.
 func TestRunEndsAtAnError(t *testing.T) {
 	opts := options(t)
-	opts.Third = &Target{Message: serveAgent(t, RepliesMessage) + "nowhere"}
+	opts.Third = &Target{Message: []string{serveAgent(t, RepliesMessage) + "nowhere"}}
 	if _, err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "third: load generator") {
 		t.Errorf("err = %v, want one that names the path", err)
 	}

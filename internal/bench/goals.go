@@ -11,6 +11,7 @@ const (
 	minRateRatio     = 0.6                  // requests per second, 64 connections
 	commitsPerCall   = 4.0                  // latency added at half load, in median commits of the run, ...
 	fixedAddedAtHalf = 1 * time.Millisecond // ... plus this
+	maxMemoryRatio   = 1.3                  // memory of each idle stream
 )
 
 // Goal is one figure to reach and what the run says of it.
@@ -28,6 +29,7 @@ func (r *Report) Goals() []Goal {
 		{Text: fmt.Sprintf("CPU per request at 64 connections at most %.1f × ReverseProxy's", maxCPURatio)},
 		{Text: fmt.Sprintf("requests per second at 64 connections at least %.1f of ReverseProxy's", minRateRatio)},
 		{Text: fmt.Sprintf("latency added at half load (median, against direct) at most %.0f × median commit + %s", commitsPerCall, fixedAddedAtHalf)},
+		{Text: fmt.Sprintf("memory of each idle stream at most %.1f × ReverseProxy's", maxMemoryRatio)},
 	}
 	if full := r.row(unary64); full != nil {
 		cpu := spreadOf(full.compare(Parley, ReverseProxy, cpuEach, ratio))
@@ -41,6 +43,10 @@ func (r *Report) Goals() []Goal {
 		limit := commitsPerCall*commit.Median + float64(fixedAddedAtHalf)
 		goals[2].judge(added, added.Median <= limit,
 			fmt.Sprintf("%s; limit %s (median commit %s)", showTimes(added), showTime(limit), showTime(commit.Median)))
+	}
+	if idle := r.row(idleSSE); idle != nil {
+		each := spreadOf(idle.compare(Parley, ReverseProxy, rssEach, ratio))
+		goals[3].judge(each, each.Median <= maxMemoryRatio, showRatio(each))
 	}
 	return goals
 }

@@ -22,10 +22,15 @@ const dialTime = 5 * time.Second
 // Spec says which load to make. It travels as JSON to the load generator's
 // process; durations are in nanoseconds there.
 type Spec struct {
-	// URL is where requests are posted; only http is spoken.
-	URL string `json:"url"`
+	// URLs are where requests are posted, dealt out to the connections in turn;
+	// only http is spoken.
+	URLs []string `json:"urls"`
 	// Header holds further lines "Name: value" of every request.
 	Header []string `json:"header,omitempty"`
+	// GRPC makes gRPC calls; URLs are then of the form host:port.
+	GRPC bool `json:"grpc,omitempty"`
+	// Tenant is the tenant of gRPC requests, which names the agent in a mesh.
+	Tenant string `json:"tenant,omitempty"`
 	// Stream asks for an event stream. The latency is then the time to the
 	// first event, and every stream must have StreamEvents events.
 	Stream bool `json:"stream,omitempty"`
@@ -39,8 +44,11 @@ type Spec struct {
 	// Warmup passes before anything is counted; Duration is what is counted.
 	Warmup   time.Duration `json:"warmup"`
 	Duration time.Duration `json:"duration"`
-	// WatchPID is the process whose CPU time is read, 0 for none.
-	WatchPID int `json:"watch_pid,omitempty"`
+	// Watch are the processes whose CPU time is read.
+	Watch []int `json:"watch,omitempty"`
+	// Database is a server whose CPU time is read with that of its children, 0
+	// for none.
+	Database int `json:"database,omitempty"`
 }
 
 // Result is what one measurement found.
@@ -50,17 +58,26 @@ type Result struct {
 	PerSecond float64       `json:"per_second"`
 	P50       time.Duration `json:"p50_ns"`
 	P99       time.Duration `json:"p99_ns"`
-	// CPU is user and system time of the watched process for each request, 0
+	// CPU is user and system time of the watched processes for each request, 0
 	// when none was watched.
 	CPU time.Duration `json:"cpu_per_request_ns"`
+	// DatabaseCPU is that of the database server.
+	DatabaseCPU time.Duration `json:"database_cpu_per_request_ns,omitempty"`
 	// LagP50 and LagP99 say how late a paced request left, whatever the reason;
 	// they are contained in the latencies.
 	LagP50 time.Duration `json:"lag_p50_ns,omitempty"`
 	LagP99 time.Duration `json:"lag_p99_ns,omitempty"`
+	// RSS, PSS and Anonymous are by how many bytes the watched process grew for
+	// each of Requests idle streams; 0 for other loads.
+	RSS       float64 `json:"rss_per_stream_bytes,omitempty"`
+	PSS       float64 `json:"pss_per_stream_bytes,omitempty"`
+	Anonymous float64 `json:"anonymous_per_stream_bytes,omitempty"`
 }
 
 func (s Spec) check() error {
 	switch {
+	case len(s.URLs) == 0:
+		return errors.New("load: there is no url")
 	case s.Conns < 1:
 		return fmt.Errorf("load: conns is %d, want 1 or more", s.Conns)
 	case s.Duration <= 0:
@@ -80,32 +97,69 @@ func Load(ctx context.Context, spec Spec) (Result, error) {
 	if err := spec.check(); err != nil {
 		return Result{}, err
 	}
-	conns := make([]*conn, 0, spec.Conns)
-	defer func() {
-		for _, c := range conns {
-			c.net.Close() // nothing is left to be read
-		}
-	}()
 	end := time.Now().Add(spec.Warmup + spec.Duration + drainTime)
-	exchanges := make([]exchange, 0, spec.Conns)
-	for range spec.Conns {
-		c, err := dial(ctx, spec, end)
-		if err != nil {
-			return Result{}, err
-		}
-		conns = append(conns, c)
-		exchanges = append(exchanges, c.exchange)
+	connect := httpExchanges
+	if spec.GRPC {
+		connect = grpcExchanges
 	}
-	cpu := func() (time.Duration, error) {
-		if spec.WatchPID == 0 {
-			return 0, nil
-		}
-		return processCPU(spec.WatchPID)
+	until, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	exchanges, closeAll, err := connect(until, spec)
+	defer closeAll() // nothing is left to be read
+	if err != nil {
+		return Result{}, err
 	}
+	cpu := func() (usage, error) { return usageOf(spec) }
 	if spec.Rate > 0 {
 		return paced(ctx, spec, exchanges, cpu, sleepUntil)
 	}
 	return saturated(ctx, spec, exchanges, cpu)
+}
+
+// httpExchanges opens the connections of spec, which are of no use after ctx.
+// close ends them, also after an error.
+func httpExchanges(ctx context.Context, spec Spec) (exchanges []exchange, closeAll func() error, err error) {
+	var conns []*conn
+	closeAll = func() error {
+		var errs []error
+		for _, c := range conns {
+			errs = append(errs, c.net.Close())
+		}
+		return errors.Join(errs...)
+	}
+	end, _ := ctx.Deadline()
+	for i := range spec.Conns {
+		c, err := dial(ctx, spec, spec.URLs[i%len(spec.URLs)], end)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		conns = append(conns, c)
+		exchanges = append(exchanges, c.exchange)
+	}
+	return exchanges, closeAll, nil
+}
+
+// usage is the CPU time used by processes so far, or between two readings.
+type usage struct {
+	watched, database time.Duration
+}
+
+// usageOf reads the CPU times that spec asks for.
+func usageOf(spec Spec) (usage, error) {
+	var u usage
+	for _, pid := range spec.Watch {
+		used, err := processCPU(pid)
+		if err != nil {
+			return usage{}, err
+		}
+		u.watched += used
+	}
+	if spec.Database == 0 {
+		return u, nil
+	}
+	var err error
+	u.database, err = serverCPU(spec.Database)
+	return u, err
 }
 
 // conn is one keep-alive connection with its prepared request.
@@ -119,14 +173,14 @@ type conn struct {
 	content []byte
 }
 
-// dial opens a connection that is of no use after end.
-func dial(ctx context.Context, spec Spec, end time.Time) (*conn, error) {
-	to, err := url.Parse(spec.URL)
+// dial opens a connection to address that is of no use after end.
+func dial(ctx context.Context, spec Spec, address string, end time.Time) (*conn, error) {
+	to, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("load: url: %w", err)
 	}
 	if to.Scheme != "http" || to.Host == "" {
-		return nil, fmt.Errorf("load: url %q: want http://HOST:PORT/PATH", spec.URL)
+		return nil, fmt.Errorf("load: url %q: want http://HOST:PORT/PATH", address)
 	}
 	request, err := newRequest(to.Host, to.RequestURI(), spec.Header, spec.Stream)
 	if err != nil {
@@ -149,18 +203,9 @@ func dial(ctx context.Context, spec Spec, end time.Time) (*conn, error) {
 // exchange sends the next request, reads and verifies the answer, and returns
 // when the answer, or its first event, was there.
 func (c *conn) exchange() (time.Time, error) {
-	c.sent++
-	c.request.number(c.sent)
-	if _, err := c.net.Write(c.request.wire); err != nil {
-		return time.Time{}, fmt.Errorf("send request: %w", err)
-	}
-	h, err := readHead(c.r)
+	content, err := c.ask()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read response: %w", err)
-	}
-	content := newBody(c.r, h)
-	if h.status != http.StatusOK || h.closing || h.eventFlow != c.stream {
-		return time.Time{}, c.unexpected(h, &content)
+		return time.Time{}, err
 	}
 	if c.stream {
 		return c.readStream(&content)
@@ -170,6 +215,25 @@ func (c *conn) exchange() (time.Time, error) {
 	}
 	at := time.Now()
 	return at, checkReply(c.content, c.request.id)
+}
+
+// ask sends the next request and reads the head of its answer, which must be
+// a good one of the kind that was asked for.
+func (c *conn) ask() (body, error) {
+	c.sent++
+	c.request.number(c.sent)
+	if _, err := c.net.Write(c.request.wire); err != nil {
+		return body{}, fmt.Errorf("send request: %w", err)
+	}
+	h, err := readHead(c.r)
+	if err != nil {
+		return body{}, fmt.Errorf("read response: %w", err)
+	}
+	content := newBody(c.r, h)
+	if h.status != http.StatusOK || h.closing || h.eventFlow != c.stream {
+		return body{}, c.unexpected(h, &content)
+	}
+	return content, nil
 }
 
 // readStream reads a whole stream and returns when its first event was there.

@@ -29,7 +29,7 @@ func thisMachine(ctx context.Context) Machine {
 	return Machine{
 		CPU:    procField("/proc/cpuinfo", "model name"),
 		Cores:  runtime.NumCPU(),
-		Memory: memory(),
+		Memory: mainMemory(),
 		OS:     runtime.GOOS + "/" + runtime.GOARCH,
 		Kernel: firstLine("/proc/sys/kernel/osrelease"),
 		Go:     runtime.Version(),
@@ -57,8 +57,8 @@ func procField(file, name string) string {
 	return unknown
 }
 
-// memory returns the size of main memory as a person would say it.
-func memory() string {
+// mainMemory returns the size of main memory as a person would say it.
+func mainMemory() string {
 	total := procField("/proc/meminfo", "MemTotal")
 	var kib float64
 	if _, err := fmt.Sscanf(total, "%f kB", &kib); err != nil {

@@ -23,12 +23,13 @@ const (
 
 // window is the counted part of a measurement.
 type window struct {
-	elapsed, cpu time.Duration
+	elapsed time.Duration
+	cpu     usage
 }
 
 // saturated runs every exchange in a loop and counts those that end inside the
 // window.
-func saturated(ctx context.Context, spec Spec, exchanges []exchange, cpu func() (time.Duration, error)) (Result, error) {
+func saturated(ctx context.Context, spec Spec, exchanges []exchange, cpu func() (usage, error)) (Result, error) {
 	var now atomic.Int32
 	latencies := make([][]time.Duration, len(exchanges))
 	group, ctx := errgroup.WithContext(ctx)
@@ -61,7 +62,7 @@ func saturated(ctx context.Context, spec Spec, exchanges []exchange, cpu func() 
 // been answered, on whichever connection is free first. Latency counts from
 // the moment a request was due, so that a stall costs every request that
 // should have been sent meanwhile (coordinated omission).
-func paced(ctx context.Context, spec Spec, exchanges []exchange, cpu func() (time.Duration, error), sleepUntil func(time.Time)) (Result, error) {
+func paced(ctx context.Context, spec Spec, exchanges []exchange, cpu func() (usage, error), sleepUntil func(time.Time)) (Result, error) {
 	var now atomic.Int32
 	interval := time.Duration(float64(time.Second) / spec.Rate)
 	arrivals := int((spec.Warmup + spec.Duration) / interval)
@@ -114,7 +115,7 @@ func paced(ctx context.Context, spec Spec, exchanges []exchange, cpu func() (tim
 
 // watch moves now through the phases and reads the CPU time at both ends of
 // the window. When ctx ends early it finishes at once.
-func watch(ctx context.Context, spec Spec, now *atomic.Int32, cpu func() (time.Duration, error)) (window, error) {
+func watch(ctx context.Context, spec Spec, now *atomic.Int32, cpu func() (usage, error)) (window, error) {
 	defer now.Store(finished)
 	if err := pause(ctx, spec.Warmup); err != nil {
 		return window{}, err
@@ -134,7 +135,7 @@ func watch(ctx context.Context, spec Spec, now *atomic.Int32, cpu func() (time.D
 	if err != nil {
 		return window{}, err
 	}
-	return window{elapsed: elapsed, cpu: after - before}, nil
+	return window{elapsed: elapsed, cpu: usage{after.watched - before.watched, after.database - before.database}}, nil
 }
 
 // pause waits for d or until ctx ends.
@@ -163,8 +164,11 @@ func summarise(w window, latencies, lags []time.Duration) (Result, error) {
 		PerSecond: float64(n) / w.elapsed.Seconds(),
 		P50:       quantile(latencies, 0.50),
 		P99:       quantile(latencies, 0.99),
-		CPU:       w.cpu / time.Duration(n),
-		LagP50:    quantile(lags, 0.50),
-		LagP99:    quantile(lags, 0.99),
+		CPU:       w.cpu.watched / time.Duration(n),
+
+		DatabaseCPU: w.cpu.database / time.Duration(n),
+
+		LagP50: quantile(lags, 0.50),
+		LagP99: quantile(lags, 0.99),
 	}, nil
 }

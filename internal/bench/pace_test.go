@@ -22,7 +22,7 @@ func answersIn(took func(n int) time.Duration) exchange {
 
 func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-func noCPU() (time.Duration, error) { return 0, nil }
+func noCPU() (usage, error) { return usage{}, nil }
 
 func sleepTo(t time.Time) { time.Sleep(time.Until(t)) }
 
@@ -78,14 +78,14 @@ func TestSaturatedCountsItsWindowOnly(t *testing.T) {
 			}
 			return 10 * ms
 		}
-		var used time.Duration
-		cpu := func() (time.Duration, error) { used += 20 * ms; return used, nil }
+		var used usage
+		cpu := func() (usage, error) { used.watched += 20 * ms; used.database += 2 * ms; return used, nil }
 		spec := Spec{Conns: 2, Warmup: 100 * ms, Duration: time.Second}
 		got, err := saturated(t.Context(), spec, []exchange{answersIn(coldStart), answersIn(coldStart)}, cpu)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Result{Requests: 200, Elapsed: time.Second, PerSecond: 200, P50: 10 * ms, P99: 10 * ms, CPU: 100 * time.Microsecond}
+		want := Result{Requests: 200, Elapsed: time.Second, PerSecond: 200, P50: 10 * ms, P99: 10 * ms, CPU: 100 * time.Microsecond, DatabaseCPU: 10 * time.Microsecond}
 		if got != want {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}

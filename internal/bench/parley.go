@@ -13,7 +13,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -24,8 +26,7 @@ import (
 const (
 	benchOwner     = "bench"
 	benchPrincipal = "bench-load"
-	messageAgent   = "bench-message"
-	taskAgent      = "bench-task"
+	agentPrefix    = "bench-agent-" // and a number
 )
 
 const (
@@ -37,48 +38,87 @@ const (
 // parleyMesh is a running Parley in front of the benchmark's agents.
 type parleyMesh struct {
 	binary string
+	dir    string
 	data   string
 	cmd    *exec.Cmd
 	ended  chan error
 	log    string // the file that has its standard error
 	ready  readyFile
-	key    string // the caller's API key
+	agents []string // as registered
+	key    string   // the caller's API key
 }
 
 // readyFile is what `parley serve --ready-file` writes when it serves.
 type readyFile struct {
 	Listen string `json:"listen"` // the edge, an absolute URL
 	Ops    string `json:"ops"`    // operations: metrics, health, profiles
+	GRPC   string `json:"grpc"`   // the gRPC edge, host:port; empty where there is none
 }
 
-// startParley runs Parley on a fresh data directory below dir with its default
-// of strict durability, registers the two agents and makes a key for the
-// caller.
-func startParley(ctx context.Context, binary, dir, messageURL, taskURL string) (*parleyMesh, error) {
-	p := &parleyMesh{binary: binary, data: filepath.Join(dir, "data"), ended: make(chan error, 1), log: filepath.Join(dir, "parley.log")}
+// meshSettings are what a measurement needs besides Parley's defaults.
+type meshSettings struct {
+	streams   int    // open at once by one caller; 0: the default
+	store     string // address of a database; empty: SQLite
+	masterKey string // file with the key of a mesh that is there already
+}
+
+// startParley runs Parley on a fresh data directory with its default of strict
+// durability until the bed is closed.
+func (b *bed) startParley(ctx context.Context, settings meshSettings) (*parleyMesh, error) {
+	dir, err := os.MkdirTemp(b.dir, "p")
+	if err != nil {
+		return nil, fmt.Errorf("start parley: %w", err)
+	}
+	p := &parleyMesh{binary: b.opts.Binary, dir: dir, data: filepath.Join(dir, "data"), ended: make(chan error, 1), log: filepath.Join(dir, "parley.log")}
+	if err := p.start(ctx, settings); err != nil {
+		return nil, err
+	}
+	b.stops, b.pids = append(b.stops, p.stop), append(b.pids, p.cmd.Process.Pid)
+	return p, nil
+}
+
+// start runs the process and waits until it serves.
+func (p *parleyMesh) start(ctx context.Context, settings meshSettings) error {
 	// A file, not a pipe: copying a log line for each call would be work of this
 	// process on the cores that are being measured.
 	log, err := os.Create(p.log)
 	if err != nil {
-		return nil, fmt.Errorf("start parley: %w", err)
+		return fmt.Errorf("start parley: %w", err)
 	}
 	defer log.Close() // the process has its own handle
-	ready := filepath.Join(dir, "ready.json")
-	p.cmd = command(ctx, binary, "serve", "--data", p.data, "--listen", "127.0.0.1:0",
+	config := filepath.Join(p.dir, "parley.yaml")
+	if err := os.WriteFile(config, settings.config(), 0o600); err != nil {
+		return fmt.Errorf("start parley: %w", err)
+	}
+	ready := filepath.Join(p.dir, "ready.json")
+	p.cmd = command(ctx, p.binary, "serve", "--config", config, "--data", p.data, "--listen", "127.0.0.1:0",
 		"--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--ready-file", ready)
-	// One principal makes all the load: its allowance is not what is measured.
-	p.cmd.Stderr, p.cmd.Env = log, append(environment(), "PARLEY_LIMITS_RATE_PER_PRINCIPAL=1000000", "PARLEY_LIMITS_BURST_PER_PRINCIPAL=1000000")
+	p.cmd.Stderr, p.cmd.Env = log, environment()
+	diesWithUs(p.cmd, syscall.SIGTERM)
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start parley: %w", err)
+		return fmt.Errorf("start parley: %w", err)
 	}
 	go func() { p.ended <- p.cmd.Wait() }() // ends with the process; stop waits for it
 	if err := p.await(ctx, ready); err != nil {
-		return nil, errors.Join(err, p.stop())
+		return errors.Join(err, p.stop())
 	}
-	if err := p.register(ctx, messageURL, taskURL); err != nil {
-		return nil, errors.Join(err, p.stop())
+	return nil
+}
+
+// config is the configuration file of the settings. One principal makes all
+// the load: its allowance is not what is measured.
+func (s meshSettings) config() []byte {
+	text := []byte("limits:\n  rate_per_principal: 1000000\n  burst_per_principal: 1000000\n")
+	if s.streams > 0 {
+		text = fmt.Appendf(text, "  streams_per_principal: %d\n", s.streams)
 	}
-	return p, nil
+	if s.store != "" {
+		text = fmt.Appendf(text, "store: %q\n", s.store)
+	}
+	if s.masterKey != "" {
+		text = fmt.Appendf(text, "master_key: %q\n", "file:"+s.masterKey)
+	}
+	return text
 }
 
 // environment is this process's without Parley's own variables: an operator's
@@ -103,7 +143,7 @@ func (p *parleyMesh) await(ctx context.Context, file string) error {
 		select {
 		case err := <-p.ended:
 			p.ended <- err
-			return fmt.Errorf("start parley: it ended (%v); its log ends: %s", err, p.logTail())
+			return fmt.Errorf("start parley: it ended (%v); its log ends: %s", err, logEnd(p.log))
 		case <-ctx.Done():
 			return fmt.Errorf("start parley: no ready file: %w", ctx.Err())
 		case <-time.After(readyPoll):
@@ -126,17 +166,23 @@ func (r *readyFile) decode(text []byte) error {
 		}
 		*address = strings.TrimSuffix(*address, "/")
 	}
+	if _, after, ok := strings.Cut(r.GRPC, "://"); ok {
+		r.GRPC = after
+	}
 	return nil
 }
 
 // register makes owner, principal, agents and key through the command line, as
 // an operator would.
-func (p *parleyMesh) register(ctx context.Context, messageURL, taskURL string) error {
+func (p *parleyMesh) register(ctx context.Context, agents ...string) error {
 	steps := [][]string{
 		{"owner", "create", benchOwner},
 		{"principal", "create", benchPrincipal, "--owner", benchOwner},
-		{"agent", "add", messageAgent, messageURL, "--owner", benchOwner},
-		{"agent", "add", taskAgent, taskURL, "--owner", benchOwner},
+	}
+	for i, address := range agents {
+		name := agentPrefix + strconv.Itoa(i)
+		steps = append(steps, []string{"agent", "add", name, address, "--owner", benchOwner})
+		p.agents = append(p.agents, name)
 	}
 	for _, step := range steps {
 		if _, err := p.run(ctx, step...); err != nil {
@@ -174,15 +220,32 @@ func (p *parleyMesh) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// target says how the load generator reaches the agents through the mesh.
-func (p *parleyMesh) target() Target {
-	return Target{
-		Path:    Parley,
-		Message: p.ready.Listen + "/agents/" + messageAgent + "/",
-		Task:    p.ready.Listen + "/agents/" + taskAgent + "/",
-		Header:  []string{"Authorization: Bearer " + p.key},
-		PID:     p.cmd.Process.Pid,
+// masterKey is the file that a further replica needs.
+func (p *parleyMesh) masterKey() (string, error) {
+	path, err := filepath.Abs(filepath.Join(p.data, "master.key")) // in a file, paths start from its folder
+	if err != nil {
+		return "", fmt.Errorf("the master key's place: %w", err)
 	}
+	return path, nil
+}
+
+// target says how the load generator reaches the agents through the mesh: the
+// first as the one that replies with messages, the second with tasks.
+func (p *parleyMesh) target() Target {
+	t := Target{Path: Parley, Header: []string{"Authorization: Bearer " + p.key}, PIDs: []int{p.cmd.Process.Pid}}
+	for i, into := range []*[]string{&t.Message, &t.Task} {
+		if i < len(p.agents) {
+			*into = []string{p.ready.Listen + "/agents/" + p.agents[i] + "/"}
+		}
+	}
+	return t
+}
+
+// grpcTarget says how the load generator reaches the first agent over gRPC.
+func (p *parleyMesh) grpcTarget() Target {
+	t := p.target()
+	t.Message, t.Task, t.Tenant = []string{p.ready.GRPC}, nil, "agents."+p.agents[0]
+	return t
 }
 
 // profile copies a CPU profile of the next seconds to out.
@@ -217,7 +280,7 @@ func (p *parleyMesh) stop() error {
 	select {
 	case err := <-p.ended:
 		if err != nil {
-			return fmt.Errorf("stop parley: %w; its log ends: %s", err, p.logTail())
+			return fmt.Errorf("stop parley: %w; its log ends: %s", err, logEnd(p.log))
 		}
 		return nil
 	case <-time.After(stopTime):
@@ -225,12 +288,12 @@ func (p *parleyMesh) stop() error {
 	}
 }
 
-// logTailBytes is how much of Parley's log an error quotes.
+// logTailBytes is how much of a log an error quotes.
 const logTailBytes = 2000
 
-// logTail returns the end of Parley's log.
-func (p *parleyMesh) logTail() []byte {
-	text, err := os.ReadFile(p.log)
+// logEnd returns the end of a log.
+func logEnd(file string) []byte {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return []byte(err.Error())
 	}

@@ -33,6 +33,12 @@ type started struct {
 // the addresses as one line of JSON to out, and serves until ctx ends. A
 // handler is made from the absolute URL at which it will be found.
 func Serve(ctx context.Context, out io.Writer, handlers ...func(base string) (http.Handler, error)) error {
+	return serveAll(ctx, out, nil, handlers...)
+}
+
+// serveAll is Serve; further addresses are printed behind those of the
+// handlers.
+func serveAll(ctx context.Context, out io.Writer, further []string, handlers ...func(base string) (http.Handler, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the servers already started when a later one cannot be
 	var ready started
@@ -61,8 +67,13 @@ func Serve(ctx context.Context, out io.Writer, handlers ...func(base string) (ht
 			return server.Close()
 		})
 	}
+	ready.Bases = append(ready.Bases, further...)
 	if err := json.NewEncoder(out).Encode(ready); err != nil {
 		return fmt.Errorf("print addresses: %w", err)
+	}
+	if len(handlers) == 0 {
+		<-ctx.Done()
+		return nil
 	}
 	return group.Wait()
 }
@@ -75,8 +86,9 @@ type child struct {
 	stdin io.Closer
 }
 
-// startChild runs program with args and waits until it says where it listens.
-func startChild(ctx context.Context, program string, args ...string) (*child, error) {
+// startChild runs program with args, gives it spec where there is one, and
+// waits until it says that it is ready.
+func startChild(ctx context.Context, program string, spec *Spec, args ...string) (*child, error) {
 	cmd := command(ctx, program, args...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
@@ -92,8 +104,14 @@ func startChild(ctx context.Context, program string, args ...string) (*child, er
 	}
 	c := &child{cmd: cmd, stdin: stdin}
 	late := time.AfterFunc(startTime, func() { stdout.Close() })
-	line, err := bufio.NewReader(stdout).ReadBytes('\n')
-	late.Stop()
+	defer late.Stop()
+	if spec != nil {
+		err = json.NewEncoder(stdin).Encode(spec)
+	}
+	var line []byte
+	if err == nil {
+		line, err = bufio.NewReader(stdout).ReadBytes('\n')
+	}
 	if err == nil {
 		err = json.Unmarshal(line, &c.started)
 	}
@@ -102,6 +120,8 @@ func startChild(ctx context.Context, program string, args ...string) (*child, er
 	}
 	return c, nil
 }
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // stop ends the child and waits for it.
 func (c *child) stop() error {

@@ -17,10 +17,12 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // sample returns a report of two pairs in which Parley has the given CPU,
 // rate and median latency at half load; the proxy has 60 µs and 10000/s, the
 // direct path 0.2 ms.
-func sample(cpu time.Duration, rate float64, half time.Duration) *Report {
+//
+// Its idle streams cost 60 KiB in the proxy and the given number in Parley.
+func sample(cpu time.Duration, rate float64, half time.Duration, idle float64) *Report {
 	row := func(id string, perSecond, latency float64) Row {
 		kind, _ := kindOf(id)
-		w := Row{ID: id, Title: kind.title}
+		w := Row{ID: id, Group: "http", Title: kind.title}
 		for n := range 2 {
 			step := time.Duration(n) * 10 * time.Microsecond
 			result := func(rate float64, latency, cpu time.Duration) Result {
@@ -36,11 +38,25 @@ func sample(cpu time.Duration, rate float64, half time.Duration) *Report {
 	}
 	paced := row(halfLoad, 3000, float64(half))
 	paced.Rate = 3000
+	stored := Row{ID: "replicas-64", Group: "replicas", Title: "SendMessage, message reply, 64 connections"}
+	for range 2 {
+		result := func(rate float64) Result {
+			return Result{Requests: 1000, PerSecond: rate, P50: 20 * ms, P99: 50 * ms, CPU: 200 * time.Microsecond, DatabaseCPU: 300 * time.Microsecond}
+		}
+		stored.Pairs = append(stored.Pairs, Pair{{ParleyPostgres, result(2000), 0.01}, {TwoReplicas, result(3000), 0.01}})
+	}
+	silent := Row{ID: idleSSE, Group: "idle", Title: "Idle streams"}
+	for range 2 {
+		held := func(kib float64) Result {
+			return Result{Requests: 1000, RSS: kib * 1024, PSS: kib * 1024, Anonymous: (kib - 1) * 1024}
+		}
+		silent.Pairs = append(silent.Pairs, Pair{{Direct, held(30), 0.01}, {ReverseProxy, held(60), 0.01}, {Parley, held(idle), 0.01}})
+	}
 	return &Report{
 		Machine: Machine{CPU: "a processor", Cores: 2, Memory: "8 GB", OS: "linux/amd64", Kernel: "6.1", Go: "go1.26.0",
 			Commit: "0123456789ab", Date: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)},
-		Pairs: 2, Warmup: DefaultWarmup, Duration: DefaultDuration,
-		Rows:    []Row{row(unary64, 10000, 6e6), paced},
+		Pairs: 2, Warmup: DefaultWarmup, Duration: DefaultDuration, Streams: DefaultStreams, Settle: DefaultSettle,
+		Rows:    []Row{row(unary64, 10000, 6e6), paced, stored, silent},
 		Commits: []time.Duration{200 * time.Microsecond, 300 * time.Microsecond},
 	}
 }
@@ -50,16 +66,16 @@ func TestGoals(t *testing.T) {
 	tests := []struct {
 		name   string
 		report *Report
-		want   [3]string
+		want   [4]string
 	}{
-		{"just reached", sample(120*time.Microsecond, 6000, 200*time.Microsecond+limit), [3]string{"reached", "reached", "reached"}},
-		{"just missed", sample(121*time.Microsecond, 5990, 201*time.Microsecond+limit), [3]string{"missed", "missed", "missed"}},
-		{"one missed", sample(60*time.Microsecond, 5000, 300*time.Microsecond), [3]string{"reached", "missed", "reached"}},
-		{"nothing measured", &Report{}, [3]string{}},
+		{"just reached", sample(120*time.Microsecond, 6000, 200*time.Microsecond+limit, 78), [4]string{"reached", "reached", "reached", "reached"}},
+		{"just missed", sample(121*time.Microsecond, 5990, 201*time.Microsecond+limit, 79), [4]string{"missed", "missed", "missed", "missed"}},
+		{"one missed", sample(60*time.Microsecond, 5000, 300*time.Microsecond, 30), [4]string{"reached", "missed", "reached", "reached"}},
+		{"nothing measured", &Report{}, [4]string{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var got [3]string
+			var got [4]string
 			for i, goal := range tt.report.Goals() {
 				got[i] = goal.Verdict
 			}
@@ -71,7 +87,7 @@ func TestGoals(t *testing.T) {
 }
 
 func TestGoalsWithoutParley(t *testing.T) {
-	report := sample(1, 1, 1)
+	report := sample(1, 1, 1, 1)
 	for i := range report.Rows {
 		for n := range report.Rows[i].Pairs {
 			report.Rows[i].Pairs[n] = report.Rows[i].Pairs[n][:2]
@@ -118,7 +134,7 @@ func TestReportWarnsOfANoisyMachine(t *testing.T) {
 
 func TestMarkdown(t *testing.T) {
 	var got bytes.Buffer
-	if err := sample(110*time.Microsecond, 6500, 1200*time.Microsecond).Markdown(&got, "Mostly in the kernel.\n"); err != nil {
+	if err := sample(110*time.Microsecond, 6500, 1200*time.Microsecond, 72).Markdown(&got, "Mostly in the kernel.\n"); err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "report.md")

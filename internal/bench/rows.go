@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,20 +15,31 @@ type Path string
 const (
 	Direct       Path = "direct"
 	ReverseProxy Path = "ReverseProxy"
+	GRPCProxy    Path = "gRPC proxy"
 	Parley       Path = "Parley"
 	Third        Path = "third"
+
+	ParleyPostgres Path = "Parley, PostgreSQL"
+	TwoReplicas    Path = "Parley, PostgreSQL, two replicas"
 )
+
+var allPaths = []Path{Direct, ReverseProxy, GRPCProxy, Parley, ParleyPostgres, TwoReplicas, Third}
 
 // Target is one path as the load generator sees it.
 type Target struct {
 	Path Path
-	// Message and Task are the addresses of the agents behind it; an empty one
-	// leaves the path out of the rows that need it.
-	Message, Task string
+	// Message and Task are the addresses of the agents behind it, one for each
+	// process that leads to them; a path without leaves out the rows that need
+	// one.
+	Message, Task []string
 	// Header holds further lines "Name: value" of every request.
 	Header []string
-	// PID is the process in the middle, 0 when there is none.
-	PID int
+	// Tenant names the agent in gRPC requests, empty where the address does.
+	Tenant string
+	// PIDs are the processes in the middle, none on the direct path.
+	PIDs []int
+	// Database is the database server behind them, 0 when they have none.
+	Database int
 }
 
 // kindOfLoad is what distinguishes one row from another.
@@ -36,62 +48,119 @@ type kindOfLoad struct {
 	title  string
 	conns  int
 	stream bool
+	grpc   bool
 	task   bool    // of the agent that answers with tasks
 	rate   float64 // started per second; 0: as fast as answers come
-	half   bool    // paced at half of what the slowest path reached in row unary64
+	halves string  // paced at half of what the slowest path reached in the row of this id
+	idle   bool    // streams that are open and carry nothing
 }
 
 // Ids of the rows that are asked for by name.
 const (
 	unary64  = "unary-64"
 	halfLoad = "half-load"
+	idleSSE  = "idle-sse"
 )
 
-// kinds are all rows in the order of measuring: half load needs unary64 first.
-// Streams are paced far below saturation, because the time to the first event
-// would else be the length of a queue.
-var kinds = []kindOfLoad{
-	{id: "unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
-	{id: unary64, title: "SendMessage, message reply, 64 connections", conns: 64},
-	{id: "task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
-	{id: "sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
-	{id: halfLoad, title: "SendMessage, message reply, half load", conns: 64, half: true},
+// group is a set of rows that are measured on the same processes.
+type group struct {
+	id    string
+	title string // heads its part of the report
+	// yardstick is the path that the others are compared with.
+	yardstick Path
+	open      func(context.Context, *Options) (*bed, error)
+	kinds     []kindOfLoad // in the order of measuring: a row that halves another comes after it
+}
+
+// groups are all rows. Streams are paced far below saturation, because the
+// time to the first event would else be the length of a queue.
+var groups = []group{
+	{id: "http", title: "JSON-RPC", yardstick: ReverseProxy, open: openHTTP, kinds: []kindOfLoad{
+		{id: "unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
+		{id: unary64, title: "SendMessage, message reply, 64 connections", conns: 64},
+		{id: "task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
+		{id: "sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
+		{id: halfLoad, title: "SendMessage, message reply, half load", conns: 64, halves: unary64},
+	}},
+	{id: "postgres", title: "JSON-RPC, PostgreSQL beside SQLite", yardstick: ReverseProxy, open: openPostgres, kinds: []kindOfLoad{
+		{id: "pg-unary-1", title: "SendMessage, message reply, 1 connection", conns: 1},
+		{id: "pg-unary-64", title: "SendMessage, message reply, 64 connections", conns: 64},
+		{id: "pg-task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
+		{id: "pg-sse", title: "SendStreamingMessage, time to first event", conns: 16, stream: true, rate: 200},
+		{id: "pg-half-load", title: "SendMessage, message reply, half load", conns: 64, halves: "pg-unary-64"},
+	}},
+	{id: "replicas", title: "JSON-RPC, two replicas against one", yardstick: ParleyPostgres, open: openReplicas, kinds: []kindOfLoad{
+		{id: "replicas-64", title: "SendMessage, message reply, 64 connections", conns: 64},
+	}},
+	{id: "grpc", title: "gRPC", yardstick: GRPCProxy, open: openGRPC, kinds: []kindOfLoad{
+		{id: "grpc-1", title: "SendMessage, message reply, 1 connection", grpc: true, conns: 1},
+		{id: "grpc-64", title: "SendMessage, message reply, 64 connections", grpc: true, conns: 64},
+		{id: "grpc-stream", title: "SendStreamingMessage, time to first event", grpc: true, conns: 16, stream: true, rate: 200},
+	}},
+	{id: "idle", title: "Idle streams", yardstick: ReverseProxy, open: openIdle, kinds: []kindOfLoad{
+		{id: idleSSE, title: "SendStreamingMessage, silent after the first event", idle: true},
+	}},
+}
+
+// Rows returns the ids of all rows in the order of measuring.
+func Rows() []string {
+	var ids []string
+	for _, g := range groups {
+		for _, k := range g.kinds {
+			ids = append(ids, k.id)
+		}
+	}
+	return ids
 }
 
 // kindOf returns the kind of load with this id.
 func kindOf(id string) (kindOfLoad, bool) {
-	i := slices.IndexFunc(kinds, func(k kindOfLoad) bool { return k.id == id })
-	if i < 0 {
-		return kindOfLoad{}, false
+	for _, g := range groups {
+		if i := slices.IndexFunc(g.kinds, func(k kindOfLoad) bool { return k.id == id }); i >= 0 {
+			return g.kinds[i], true
+		}
 	}
-	return kinds[i], true
+	return kindOfLoad{}, false
 }
 
 // checkRows returns an error unless ids name rows that can be measured
 // together.
 func checkRows(ids []string) error {
 	for _, id := range ids {
-		if _, ok := kindOf(id); !ok {
-			names := make([]string, len(kinds))
-			for i, k := range kinds {
-				names[i] = k.id
-			}
-			return fmt.Errorf("bench: there is no row %q, only %s", id, strings.Join(names, ", "))
+		kind, ok := kindOf(id)
+		if !ok {
+			return fmt.Errorf("bench: there is no row %q, only %s", id, strings.Join(Rows(), ", "))
 		}
-	}
-	if slices.Contains(ids, halfLoad) && !slices.Contains(ids, unary64) {
-		return fmt.Errorf("bench: row %s needs row %s, whose rate it halves", halfLoad, unary64)
+		if kind.halves != "" && !slices.Contains(ids, kind.halves) {
+			return fmt.Errorf("bench: row %s needs row %s, whose rate it halves", id, kind.halves)
+		}
 	}
 	return nil
 }
 
+// asked returns the rows of the group that ids name, all when ids is empty.
+func (g group) asked(ids []string) []kindOfLoad {
+	if len(ids) == 0 {
+		return g.kinds
+	}
+	return slices.DeleteFunc(slices.Clone(g.kinds), func(k kindOfLoad) bool { return !slices.Contains(ids, k.id) })
+}
+
+// measurable tells whether the path leads to the agent that the row needs.
+func (k kindOfLoad) measurable(t Target) bool {
+	return k.idle || len(k.addresses(t)) > 0
+}
+
+func (k kindOfLoad) addresses(t Target) []string {
+	if k.task {
+		return t.Task
+	}
+	return t.Message
+}
+
 // spec says how to make this kind of load on the target.
 func (k kindOfLoad) spec(t Target, opts Options) Spec {
-	to := t.Message
-	if k.task {
-		to = t.Task
-	}
-	return Spec{URL: to, Header: t.Header, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, WatchPID: t.PID}
+	return Spec{URLs: k.addresses(t), Header: t.Header, GRPC: k.grpc, Tenant: t.Tenant, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs, Database: t.Database}
 }
 
 // Report is everything a run found.
@@ -104,13 +173,18 @@ type Report struct {
 	// Commits are the medians of the commit probe, one before each pair at
 	// half load.
 	Commits []time.Duration `json:"commit_medians_ns"`
-	// LeftOut says why Parley was not measured; empty when it was.
-	LeftOut string `json:"left_out,omitempty"`
+	// Streams is how many streams idled at once, Settle how long before their
+	// memory was read.
+	Streams int           `json:"idle_streams"`
+	Settle  time.Duration `json:"idle_settle_ns"`
+	// LeftOut says what was not measured and why.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // Row is one kind of load with all its measurements.
 type Row struct {
 	ID    string  `json:"id"`
+	Group string  `json:"group"`
 	Title string  `json:"title"`
 	Rate  float64 `json:"rate,omitempty"` // requests started per second where paced
 	Pairs []Pair  `json:"pairs"`
@@ -159,6 +233,10 @@ func perSecond(r Result) float64 { return r.PerSecond }
 func p50(r Result) float64       { return float64(r.P50) }
 func p99(r Result) float64       { return float64(r.P99) }
 func cpuEach(r Result) float64   { return float64(r.CPU) }
+func dbCPUEach(r Result) float64 { return float64(r.DatabaseCPU) }
+func rssEach(r Result) float64   { return r.RSS }
+func pssEach(r Result) float64   { return r.PSS }
+func anonEach(r Result) float64  { return r.Anonymous }
 
 // of returns the figure of one path in every pair that has it.
 func (w *Row) of(path Path, f figure) []float64 {
@@ -192,7 +270,7 @@ func difference(a, b float64) float64 { return a - b }
 // slowest returns the smallest median rate among the paths of a row.
 func slowest(row *Row) float64 {
 	least := 0.0
-	for _, path := range []Path{Direct, ReverseProxy, Parley, Third} {
+	for _, path := range allPaths {
 		if rates := row.of(path, perSecond); len(rates) > 0 {
 			if median := spreadOf(rates).Median; least == 0 || median < least {
 				least = median

@@ -29,8 +29,12 @@ type Options struct {
 	Pairs int
 	// Rows are the ids of the rows to measure, all when empty.
 	Rows []string
-	// Warmup and Duration are those of one measurement, 0.5 s and 3 s when zero.
+	// Warmup and Duration are those of one measurement, 0.5 s and 2.5 s when zero.
 	Warmup, Duration time.Duration
+	// Streams is how many streams idle at once, 1,000 when zero, and Settle how
+	// long they do before memory is read, 6 s when zero.
+	Streams int
+	Settle  time.Duration
 	// Progress receives a line for each measurement; nil for silence.
 	Progress io.Writer
 }
@@ -39,7 +43,11 @@ type Options struct {
 const (
 	DefaultPairs    = 7
 	DefaultWarmup   = 500 * time.Millisecond
-	DefaultDuration = 3 * time.Second
+	DefaultDuration = 2500 * time.Millisecond
+	DefaultStreams  = 1000
+	// DefaultSettle is longer than the pause after which a mesh writes its first
+	// keep-alive comments.
+	DefaultSettle = 6 * time.Second
 )
 
 func (o *Options) fill() error {
@@ -52,49 +60,72 @@ func (o *Options) fill() error {
 	if o.Duration == 0 {
 		o.Duration = DefaultDuration
 	}
+	if o.Streams == 0 {
+		o.Streams = DefaultStreams
+	}
+	if o.Settle == 0 {
+		o.Settle = DefaultSettle
+	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	if o.Pairs < 1 || o.Warmup < 0 || o.Duration < 0 {
-		return errors.New("bench: pairs, warmup and duration must be positive")
+	if o.Pairs < 1 || o.Warmup < 0 || o.Duration < 0 || o.Streams < 1 || o.Settle < 0 {
+		return errors.New("bench: pairs, warmup, duration, streams and settle must be positive")
 	}
 	return checkRows(o.Rows)
 }
 
-// Run starts the processes, measures every row and stops them again. An error
-// means that there is no result, never that a goal was missed.
-func Run(ctx context.Context, opts Options) (_ *Report, err error) {
-	bed, err := newBed(ctx, &opts)
-	if err != nil {
+// Run measures every row, group by group, each on processes of its own. An
+// error means that there is no result, never that a goal was missed.
+func Run(ctx context.Context, opts Options) (*Report, error) {
+	if err := opts.fill(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, bed.close()) }()
-	r := &runner{
-		Options: opts,
-		targets: bed.targets,
-		measure: loadInChild(opts.Program),
-		commits: func() (time.Duration, error) { return commitTime(ctx, bed.dir) },
-		foreign: func() (time.Duration, error) { return foreignCPU(bed.pids()) },
+	report := &Report{Pairs: opts.Pairs, Warmup: opts.Warmup, Duration: opts.Duration, Streams: opts.Streams, Settle: opts.Settle}
+	for _, g := range groups {
+		if err := report.add(ctx, &opts, g); err != nil {
+			return nil, err
+		}
 	}
-	report, err := r.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	report.LeftOut = bed.leftOut
 	report.Machine = thisMachine(ctx)
 	return report, nil
+}
+
+// add measures the rows of one group that are asked for.
+func (r *Report) add(ctx context.Context, opts *Options, g group) (err error) {
+	kinds := g.asked(opts.Rows)
+	if len(kinds) == 0 {
+		return nil
+	}
+	bed, err := g.open(ctx, opts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", g.id, err)
+	}
+	defer func() { err = errors.Join(err, bed.close()) }()
+	for _, why := range bed.leftOut {
+		if !slices.Contains(r.LeftOut, why) {
+			r.LeftOut = append(r.LeftOut, why)
+		}
+	}
+	if len(bed.targets) == 0 {
+		return nil
+	}
+	return (&runner{bed: bed, Options: *opts, report: r}).run(ctx, g.id, kinds)
 }
 
 // Profile starts the processes, loads Parley on 64 connections for the given
 // time and writes its CPU profile to out. Nothing is judged.
 func Profile(ctx context.Context, opts Options, out io.Writer) (err error) {
-	bed, err := newBed(ctx, &opts)
+	if err := opts.fill(); err != nil {
+		return err
+	}
+	bed, err := openHTTP(ctx, &opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, bed.close()) }()
 	if bed.mesh == nil {
-		return fmt.Errorf("profile: %s", bed.leftOut)
+		return fmt.Errorf("profile: %s", noBinary)
 	}
 	kind, _ := kindOf(unary64) // one of ours
 	spec := kind.spec(bed.mesh.target(), opts)
@@ -131,42 +162,36 @@ func portable(raw io.Reader, out io.Writer) error {
 	return p.Write(out)
 }
 
-// runner measures rows on targets that already serve.
+// runner measures rows on a bed.
 type runner struct {
+	*bed
 	Options
-	targets []Target
-	measure func(context.Context, Spec) (Result, error)
-	commits func() (time.Duration, error)
-	foreign func() (time.Duration, error)
+	report *Report
 }
 
-func (r *runner) run(ctx context.Context) (*Report, error) {
-	report := &Report{Pairs: r.Pairs, Warmup: r.Warmup, Duration: r.Duration}
+func (r *runner) run(ctx context.Context, group string, kinds []kindOfLoad) error {
 	for _, kind := range kinds {
-		if len(r.Rows) > 0 && !slices.Contains(r.Rows, kind.id) {
-			continue
+		if kind.halves != "" {
+			kind.rate = slowest(r.report.row(kind.halves)) / 2
 		}
-		if kind.half {
-			kind.rate = slowest(report.row(unary64)) / 2
-		}
-		row := Row{ID: kind.id, Title: kind.title, Rate: kind.rate}
+		row := Row{ID: kind.id, Group: group, Title: kind.title, Rate: kind.rate}
 		for n := range r.Pairs {
-			if kind.half {
-				commit, err := r.commits()
+			if kind.id == halfLoad { // the goal that is set in commits
+				commit, err := commitTime(ctx, r.dir)
 				if err != nil {
-					return nil, err
+					return err
 				}
-				report.Commits = append(report.Commits, commit)
+				r.report.Commits = append(r.report.Commits, commit)
 			}
 			pair, err := r.pair(ctx, kind, n)
 			if err != nil {
-				return nil, fmt.Errorf("%s, pair %d: %w", kind.id, n+1, err)
+				return fmt.Errorf("%s, pair %d: %w", kind.id, n+1, err)
 			}
 			row.Pairs = append(row.Pairs, pair)
 		}
-		report.Rows = append(report.Rows, row)
+		r.report.Rows = append(r.report.Rows, row)
 	}
-	return report, nil
+	return nil
 }
 
 // pair measures every path once. Each pair reverses the order of the one
@@ -178,30 +203,36 @@ func (r *runner) pair(ctx context.Context, kind kindOfLoad, n int) (Pair, error)
 	}
 	var pair Pair
 	for _, target := range order {
-		spec := kind.spec(target, r.Options)
-		if spec.URL == "" {
+		if !kind.measurable(target) {
 			continue
 		}
-		result, foreign, err := r.one(ctx, spec)
+		result, foreign, err := r.one(ctx, kind, target)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", target.Path, err)
 		}
-		fmt.Fprintf(r.Progress, "%-10s pair %d/%d  %-12s %8.0f/s  p50 %s  p99 %s  cpu %s  foreign %.0f %%\n", kind.id, n+1, r.Pairs, target.Path,
-			result.PerSecond, result.P50, result.P99, result.CPU, 100*foreign)
+		fmt.Fprintf(r.Progress, "%-10s pair %d/%d  %-12s %s  foreign %.0f %%\n", kind.id, n+1, r.Pairs, target.Path, kind.show(result), 100*foreign)
 		pair = append(pair, Measurement{Path: target.Path, Result: result, Foreign: foreign})
 	}
 	return pair, nil
 }
 
+// show is a result in a line of progress.
+func (k kindOfLoad) show(r Result) string {
+	if k.idle {
+		return fmt.Sprintf("%d streams  each %s  anonymous %s", r.Requests, showBytes(r.RSS), showBytes(r.Anonymous))
+	}
+	return fmt.Sprintf("%8.0f/s  p50 %s  p99 %s  cpu %s", r.PerSecond, r.P50, r.P99, r.CPU)
+}
+
 // one makes one measurement and returns the share of CPU time that went to
 // others during it.
-func (r *runner) one(ctx context.Context, spec Spec) (Result, float64, error) {
+func (r *runner) one(ctx context.Context, kind kindOfLoad, target Target) (Result, float64, error) {
 	before, err := r.foreign()
 	if err != nil {
 		return Result{}, 0, err
 	}
 	begin := time.Now()
-	result, err := r.measure(ctx, spec)
+	result, err := r.measure(ctx, kind, target)
 	if err != nil {
 		return Result{}, 0, err
 	}

@@ -21,7 +21,11 @@ type Record struct {
 
 	Agent      parley.AgentName
 	AgentOwner parley.OwnerName
-	Instance   string // which instance of the agent; empty for its only one
+	Instance   string // which instance of the agent; empty for its own address
+	// Moved is set where Instance and AgentBinding are others than at Begin,
+	// because nothing of the call reached the instance that was chosen first. It
+	// is no part of what is stored.
+	Moved bool
 
 	Method        string // A2A method name, as "SendMessage"
 	CallerBinding string // A2A binding name, as "JSONRPC"

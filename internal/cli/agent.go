@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,7 @@ func agentCommand(p *program) *cobra.Command {
 	},
 		agentAddCommand(p), agentListCommand(p), agentShowCommand(p), agentRemoveCommand(p),
 		agentSuspendCommand(p), agentResumeCommand(p), agentRefreshCommand(p), agentApproveCommand(p),
-		agentAuthCommand(p), agentAllowCommand(p), agentDisallowCommand(p))
+		agentAuthCommand(p), agentInstanceCommand(p), agentAllowCommand(p), agentDisallowCommand(p))
 }
 
 func agentAddCommand(p *program) *cobra.Command {
@@ -113,6 +114,8 @@ func (p *program) agentIs(a control.Agent, verb string) error {
 	switch {
 	case a.Reason != "":
 		p.remark("%s", a.Reason)
+	case a.CheckError != "":
+		p.remark("the look at it failed: %s", a.CheckError)
 	case a.Pending != nil:
 		p.remark("a newer card waits, since %s; see it with parley agent show %s, take it with parley agent approve %s", a.Pending.Why, a.Name, a.Name)
 	case a.Status == registry.Active:
@@ -131,12 +134,22 @@ func inUse(a control.Agent) (registry.Interface, bool) {
 
 func agentListCommand(p *program) *cobra.Command {
 	var owner string
+	var stale span
+	var unused bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List agents by name",
-		Example: "  parley agent list\n  parley agent list --owner finance --output json",
+		Long: `List agents by name. --stale D lists those of which no look has gone well for that
+long, --unused those that nobody has called since they were registered; together
+they list those of which neither happened for that long.`,
+		Example: "  parley agent list\n  parley agent list --owner finance --output json\n  parley agent list --stale 30d --unused",
 		Args:    arguments(),
 		RunE: p.managing(func(ctx context.Context, c *control.Client, _ []string) error {
-			agents, err := allAgents(ctx, c, owner)
+			f := control.AgentFilter{Owner: parley.OwnerName(owner), Unused: unused}
+			if stale > 0 {
+				f.SeenBefore = p.now().Add(-time.Duration(stale))
+				f.UnusedSince = f.SeenBefore
+			}
+			agents, err := agentsThat(ctx, c, f)
 			if err != nil {
 				return err
 			}
@@ -157,12 +170,18 @@ func agentListCommand(p *program) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&owner, "owner", "", "only those of this owner")
+	cmd.Flags().Var(&stale, "stale", "only those not found well for that long, such as 30d")
+	cmd.Flags().BoolVar(&unused, "unused", false, "only those that nobody has called: ever, or as long as --stale says")
 	return cmd
 }
 
 func allAgents(ctx context.Context, c *control.Client, owner string) ([]control.Agent, error) {
+	return agentsThat(ctx, c, control.AgentFilter{Owner: parley.OwnerName(owner)})
+}
+
+func agentsThat(ctx context.Context, c *control.Client, f control.AgentFilter) ([]control.Agent, error) {
 	agents, _, err := collect(ctx, 0, func(ctx context.Context, l control.List) (control.Page[control.Agent], error) {
-		return c.Agents(ctx, parley.OwnerName(owner), l)
+		return c.FindAgents(ctx, f, l)
 	})
 	return agents, err
 }
@@ -202,7 +221,8 @@ func (p *program) agentFacts(f *facts, a control.AgentDetail) {
 		f.add("may call", "owner "+string(owner))
 	}
 	if c := a.Auth; c != nil {
-		f.add("credential", fmt.Sprintf("%s %s %s, sent to %s only", c.Kind, c.In, c.Name, c.Origin))
+		f.add("credential", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", c.Kind, c.In, c.Name)), " ")+", sent to "+c.Origin+" only")
+		p.authFacts(f, c)
 	}
 	for _, warning := range a.Warnings {
 		f.add("warning", warning)
@@ -217,6 +237,12 @@ func (p *program) agentFacts(f *facts, a control.AgentDetail) {
 		f.add("checked", p.moment(*a.CheckedAt))
 	}
 	f.add("found", a.CheckError)
+	if a.SeenAt != nil {
+		f.add("found well", p.moment(*a.SeenAt))
+	}
+	if a.CalledAt != nil {
+		f.add("called", p.moment(*a.CalledAt))
+	}
 	f.add("registered", p.moment(a.CreatedAt))
 }
 

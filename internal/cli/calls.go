@@ -115,6 +115,7 @@ func (p *program) showCall(c control.Call) error {
 		f.add("caller", who(string(c.Caller), string(c.CallerOwner)))
 		f.add("for agent", string(c.CallerAgent))
 		f.add("agent", who(string(c.Agent), string(c.AgentOwner)))
+		f.add("instance", c.Instance)
 		f.add("environment", string(c.Environment))
 		f.add("method", c.Method)
 		f.add("binding", bindings(c))

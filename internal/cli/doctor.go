@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
 )
 
 // level is how a check came out.
@@ -358,5 +359,24 @@ func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parl
 	default:
 		d.ok("agent", "%s answers at %s (%s)", name, used.URL, used.Speaks())
 	}
+	d.checkCertificate(ctx, c, name)
 	return true
+}
+
+// checkCertificate tells of a client certificate towards an agent that comes to
+// its end.
+func (d *diagnosis) checkCertificate(ctx context.Context, c *control.Client, name parley.AgentName) {
+	a, err := c.Agent(ctx, name)
+	if err != nil || a.Auth == nil || a.Auth.Certificate == nil {
+		return // what is wrong with the agent itself was told before
+	}
+	advice := "replace it: " + registry.AuthCommand(name, registry.Credential{Kind: registry.Certificate})
+	switch x, left := a.Auth.Certificate, a.Auth.Certificate.NotAfter.Sub(d.p.now()); {
+	case left <= 0:
+		d.fail("certificate", advice, "the one shown to agent %s expired %s", name, d.p.moment(x.NotAfter))
+	case left < registry.ExpiryNotice:
+		d.warn("certificate", advice, "the one shown to agent %s expires %s", name, d.p.moment(x.NotAfter))
+	default:
+		d.ok("certificate", "the one shown to agent %s is valid until %s", name, d.p.moment(x.NotAfter))
+	}
 }

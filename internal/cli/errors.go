@@ -55,6 +55,9 @@ func (p *program) failJSON(ctx context.Context, err error) {
 	if _, ok := errors.AsType[checksFailed](err); ok {
 		f.Code = "checks_failed"
 	}
+	if _, ok := errors.AsType[differs](err); ok {
+		f.Code = "differs"
+	}
 	if e, ok := errors.AsType[*parley.Error](err); ok && e.Message != "" && len(e.Fields) > 0 {
 		f.Message, f.Fields = e.Message, e.Fields
 	}

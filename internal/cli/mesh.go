@@ -29,8 +29,8 @@ const socketBase = "http://parley.localhost"
 
 const (
 	dialTimeout = 10 * time.Second
-	maxKeyFile  = 4 << 10 // bytes
-	maxCAFile   = 1 << 20 // bytes
+	maxKeyFile  = 32 << 10 // bytes; a token is larger than a key
+	maxCAFile   = 1 << 20  // bytes
 )
 
 // mesh is where a command line's requests go, and who they come from.
@@ -40,6 +40,7 @@ type mesh struct {
 	key    string // API key; empty for none
 	given  string // where key was given, such as PARLEY_KEY; empty where nobody did
 	http   http.RoundTripper
+	plain  http.RoundTripper // the same without a login
 }
 
 // name is what a person calls the mesh.
@@ -83,22 +84,46 @@ func (p *program) mesh() (*mesh, error) {
 	if m.key, m.given, err = p.key(base); err != nil {
 		return nil, err
 	}
-	if m.key == "" {
-		if m.key, p.hint, err = p.adminKey(base); err != nil {
-			return nil, err
-		}
+	certificate, err := p.certificate(base)
+	if err != nil {
+		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if transport.TLSClientConfig, err = p.trust(); err != nil {
 		return nil, err
 	}
+	if certificate != nil {
+		if transport.TLSClientConfig == nil {
+			transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		// Also where the mesh asks for one of another authority: it says better
+		// than silence what is wrong.
+		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport.DialContext = m.dial(dialer.DialContext)
-	m.http = secured{m.base, transport}
+	m.plain = secured{m.base, transport}
+	m.http = m.plain
+	if m.key == "" && certificate == nil { // two credentials must be of one principal
+		if err := p.withoutKey(m); err != nil {
+			return nil, err
+		}
+	}
 	if m.key != "" && strings.HasPrefix(base, "http://") && !loopback(base) {
 		p.remark("the key travels unencrypted to %s: use https", base)
 	}
 	return m, nil
+}
+
+// withoutKey finds what else may prove somebody to the mesh: a login there, or
+// the admin key of this machine.
+func (p *program) withoutKey(m *mesh) (err error) {
+	var loggedIn bool
+	if m.http, loggedIn, err = p.kept(m.base, m.plain); err != nil || loggedIn {
+		return err
+	}
+	m.key, p.hint, err = p.adminKey(m.base)
+	return err
 }
 
 // localMesh is the mesh behind the socket of the data directory.
@@ -160,6 +185,33 @@ func (p *program) trust() (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
+// certificate is the client certificate that flags or environment give; nil for
+// none. base is the mesh to which it will be shown.
+func (p *program) certificate(base string) (*tls.Certificate, error) {
+	cert, key := cmp.Or(p.flags.cert, p.variable("PARLEY_CERT")), cmp.Or(p.flags.certKey, p.variable("PARLEY_CERT_KEY"))
+	switch {
+	case cert == "" && key == "":
+		return nil, nil
+	case cert == "" || key == "":
+		return nil, usagef("--cert and --cert-key (or PARLEY_CERT and PARLEY_CERT_KEY) belong together: give both")
+	case !strings.HasPrefix(base, "https://"):
+		return nil, usagef("a client certificate can be shown to an https --server only, and %s is none", base)
+	}
+	chain, err := readFile(cert, maxCAFile)
+	if err != nil {
+		return nil, usagef("read the client certificate: %w", err)
+	}
+	secret, err := readFile(key, maxCAFile)
+	if err != nil {
+		return nil, usagef("read the key of the client certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(chain, secret)
+	if err != nil {
+		return nil, usagef("the client certificate %s with the key %s: %w", cert, key, err)
+	}
+	return &pair, nil
+}
+
 // secured is a transport that tells a mesh that is not there from one that
 // answers and cannot prove who it is.
 type secured struct {
@@ -195,8 +247,8 @@ func tlsProblem(err error) string {
 	if record || errors.Is(err, http.ErrSchemeMismatch) {
 		return "not with TLS: use http://, or the port that speaks TLS"
 	}
-	if e, ok := errors.AsType[tls.AlertError](err); ok {
-		return fmt.Sprintf("it ends the TLS handshake (%v)", e)
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" { // a TLS alert of the other side
+		return fmt.Sprintf("it ends the TLS handshake (%v): it wants a client certificate (--cert and --cert-key), or does not take the one it was shown; its log says more", e.Err)
 	}
 	return ""
 }

@@ -86,15 +86,20 @@ func principalShowCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.showPrincipal(shownPrincipal{who, names.Items})
+			subjects, err := c.Subjects(ctx, who.Name)
+			if err != nil {
+				return err
+			}
+			return p.showPrincipal(shownPrincipal{who, names.Items, subjects.Items})
 		}),
 	}
 }
 
-// shownPrincipal is a principal with the names that prove it.
+// shownPrincipal is a principal with what proves it beside its keys.
 type shownPrincipal struct {
 	control.Principal
-	Names []control.PrincipalCertName `json:"names,omitempty"`
+	Names    []control.PrincipalCertName `json:"names,omitempty"`
+	Subjects []control.Subject           `json:"subjects,omitempty"`
 }
 
 // principalState is whether a principal may do anything.
@@ -118,6 +123,9 @@ func (p *program) showPrincipal(who shownPrincipal) error {
 		}
 		for _, n := range who.Names {
 			f.add(string(n.Kind), n.Name)
+		}
+		for _, s := range who.Subjects {
+			f.add("subject", s.Subject+" at "+s.Issuer)
 		}
 		f.add("created", p.moment(who.CreatedAt))
 	})

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,10 +32,14 @@ func (t patient) RoundTrip(r *http.Request) (*http.Response, error) {
 // progress tells on a terminal what is waited for once it takes over a second;
 // stop takes the line away again and returns when that is done.
 func (p *program) progress(what string) (stop func()) {
+	return p.progressing(func() string { return what })
+}
+
+// progressing is progress with a text of each moment.
+func (p *program) progressing(what func() string) (stop func()) {
 	if _, ok := terminal(p.Err); !ok || p.flags.quiet {
 		return func() {}
 	}
-	what = cleanLine(what)
 	done, ended := make(chan struct{}), make(chan struct{})
 	start := time.Now()
 	go func() { // ends with stop
@@ -44,7 +50,7 @@ func (p *program) progress(what string) (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				fmt.Fprintf(p.Err, "\r\x1b[K%s… %ds", what, int(time.Since(start).Seconds()))
+				fmt.Fprintf(p.Err, "\r\x1b[K%s… %ds", cleanLine(what()), int(time.Since(start).Seconds()))
 				shown = true
 			case <-done:
 				if shown {
@@ -55,4 +61,27 @@ func (p *program) progress(what string) (stop func()) {
 		}
 	}()
 	return sync.OnceFunc(func() { close(done); <-ended })
+}
+
+// counter counts what is written.
+type counter struct {
+	io.Writer
+	n atomic.Int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// counting is progress with how much was written.
+func (p *program) counting(what string, c *counter) (stop func()) {
+	return p.progressing(func() string {
+		if n := c.n.Load(); n > 0 {
+			return fmt.Sprintf("%s, %d MiB", what, n>>20)
+		}
+		return what
+	})
 }

@@ -33,6 +33,8 @@ type globals struct {
 	data    string
 	keyFile string
 	caFile  string
+	cert    string
+	certKey string
 	output  output
 	quiet   bool
 }
@@ -108,15 +110,18 @@ the one that --server names.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.flags.server, "server", "", "address of the mesh, such as https://mesh.example.com (or PARLEY_SERVER); default: the socket in --data")
 	flags.StringVar(&p.flags.caFile, "ca-file", "", "PEM file with the certificates of authorities that an https --server is trusted by, beside the system's (or PARLEY_CA_FILE)")
+	flags.StringVar(&p.flags.cert, "cert", "", "PEM file with the client certificate, and its chain, to show an https --server (or PARLEY_CERT)")
+	flags.StringVar(&p.flags.certKey, "cert-key", "", "PEM file with the private key of --cert (or PARLEY_CERT_KEY)")
 	flags.StringVar(&p.flags.data, "data", "", "data directory of the mesh on this machine (or PARLEY_DATA); default: "+defaultData)
 	flags.StringVar(&p.flags.keyFile, "key-file", "", "file with the API key to use (or PARLEY_KEY_FILE; PARLEY_KEY is the key itself)")
 	p.flags.output = outputTable
 	flags.Var(&p.flags.output, "output", "table, or json: one document, or one line per item for lists and streams")
 	flags.BoolVar(&p.flags.quiet, "quiet", false, "print results only, no remarks and no progress")
 	root.AddCommand(
-		serveCommand(p), configCommand(p),
+		serveCommand(p), configCommand(p), applyCommand(p), loginCommand(p), logoutCommand(p), whoamiCommand(p),
 		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
 		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), storeCommand(p), doctorCommand(p),
+		backupCommand(p), restoreCommand(p),
 		versionCommand(p),
 	)
 	root.InitDefaultHelpFlag()
@@ -182,7 +187,11 @@ func flagError(cmd *cobra.Command, err error) error {
 			"int": "a whole number", "int32": "a whole number", "int64": "a whole number",
 			"duration": "a duration such as 30s or 5m", "bool": "true or false",
 		}[e.GetFlag().Value.Type()]
-		if _, own := errors.AsType[usageError](err); !own && wants != "" {
+		own, said := errors.AsType[usageError](err)
+		if said {
+			return usagef("--%s: %w; see %s --help", e.GetFlag().Name, own, cmd.CommandPath())
+		}
+		if wants != "" {
 			return usagef("--%s %q is not %s; see %s --help", e.GetFlag().Name, e.GetValue(), wants, cmd.CommandPath())
 		}
 	}

@@ -30,7 +30,7 @@ type sending struct {
 	stream, noWait           bool
 	task, context, reference string
 	data, files              []string
-	timeout                  time.Duration
+	timeout                  span
 }
 
 func sendCommand(p *program) *cobra.Command {
@@ -61,7 +61,7 @@ may be "-" for the input, and may be left out where --data or --file is given.`,
 	flags.StringVar(&s.reference, "reference", "", "your own name for what the call is about; it stands in the call's record")
 	flags.StringArrayVar(&s.data, "data", nil, "JSON file to send as structured data, - for the input (repeatable); the mesh's data directory stands before the verb: parley --data DIR send")
 	flags.StringArrayVar(&s.files, "file", nil, "file to send (repeatable)")
-	flags.DurationVar(&s.timeout, "timeout", 0, "how long to wait in all, such as 30s; 0 for as long as it takes")
+	flags.Var(&s.timeout, "timeout", "how long to wait in all, such as 30s; 0 for as long as it takes")
 	cmd.MarkFlagsMutuallyExclusive("stream", "no-wait")
 	return cmd
 }
@@ -75,7 +75,7 @@ func (p *program) send(ctx context.Context, s *sending, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := within(ctx, s.timeout)
+	ctx, cancel := within(ctx, time.Duration(s.timeout))
 	defer cancel()
 	err = p.converse(ctx, s, e, message)
 	if err != nil && kindOf(err) != parley.Unauthorized { // calls of nobody known are not on record

@@ -71,7 +71,7 @@ func (p *program) showTask(t *a2a.Task) error {
 
 func taskListCommand(p *program) *cobra.Command {
 	var contextID, state string
-	var since time.Duration
+	var since span
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list AGENT", Short: "List your tasks at an agent, newest first",
@@ -84,7 +84,7 @@ func taskListCommand(p *program) *cobra.Command {
 				return err
 			}
 			if since > 0 {
-				in.StatusTimestampAfter = &a2a.Timestamp{Time: p.now().Add(-since).UTC()}
+				in.StatusTimestampAfter = &a2a.Timestamp{Time: p.now().Add(-time.Duration(since)).UTC()}
 			}
 			e, err := p.edge(args[0], "")
 			if err != nil {
@@ -100,7 +100,7 @@ func taskListCommand(p *program) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&contextID, "context", "", "only tasks of this context")
 	flags.StringVar(&state, "state", "", "only tasks in this state, such as working or input-required")
-	flags.DurationVar(&since, "since", 0, "only tasks whose state is younger, such as 24h")
+	flags.Var(&since, "since", "only tasks whose state is younger, such as 24h or 7d")
 	flags.IntVar(&limit, "limit", 50, "how many at most")
 	return cmd
 }
@@ -171,7 +171,7 @@ func taskCancelCommand(p *program) *cobra.Command {
 }
 
 func taskSubscribeCommand(p *program) *cobra.Command {
-	var timeout time.Duration
+	var timeout span
 	cmd := &cobra.Command{
 		Use: "subscribe AGENT TASK", Short: "Follow a task until it comes to rest",
 		Example: "  parley task subscribe billing 0a1b2c\n  parley task subscribe billing 0a1b2c --output json",
@@ -181,7 +181,7 @@ func taskSubscribeCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := within(cmd.Context(), timeout)
+			ctx, cancel := within(cmd.Context(), time.Duration(timeout))
 			defer cancel()
 			stream, err := e.SubscribeToTask(ctx, a2a.SubscribeToTaskRequest{ID: args[1]})
 			if err != nil {
@@ -194,6 +194,6 @@ func taskSubscribeCommand(p *program) *cobra.Command {
 			return v.end(e)
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to follow, such as 5m; 0 for as long as it takes")
+	cmd.Flags().Var(&timeout, "timeout", "how long to follow, such as 5m; 0 for as long as it takes")
 	return cmd
 }

@@ -48,12 +48,18 @@ type Network struct {
 	Deny  []netip.Prefix // masked; wins over Allow and over public addresses
 }
 
-// TLS names the server certificate of all listeners but the operations one.
-// Cert and Key are both set or both empty.
+// TLS names the server certificate of all listeners but the operations one, and
+// says which client certificates are taken. Cert and Key are set or empty
+// together.
 type TLS struct {
-	Cert string        // PEM file with the certificate chain
-	Key  string        // PEM file with the private key
-	HSTS time.Duration // how long browsers are told to use TLS only; 0: they are not told
+	Cert       string // PEM file with the certificate chain
+	Key        string // PEM file with the private key
+	ClientCA   string // PEM file with the authorities of clients; empty: client certificates are not asked for
+	ClientAuth ClientAuth
+	CRL        string // file or folder; empty: revocation is not looked at
+	CRLCheck   CRLCheck
+	Reload     time.Duration // pause between two looks at the files
+	HSTS       time.Duration // how long browsers are told to use TLS only; 0: they are not told
 }
 
 // CORS lists the web origins whose pages may call the edge.
@@ -66,6 +72,13 @@ type Auth struct {
 	Anonymous         []parley.AgentName
 	FailuresPerMinute int // per client address, sustained
 	FailureBurst      int // per client address, at once
+	Issuers           []Issuer
+	SPIFFE            SPIFFE
+}
+
+// SPIFFE says whose SPIFFE ids identify callers.
+type SPIFFE struct {
+	TrustDomains []string
 }
 
 // A2A holds choices where the protocol leaves room.
@@ -168,6 +181,26 @@ const (
 	CardsAuthenticated CardAccess = "authenticated"
 )
 
+// ClientAuth says what is asked of clients where TLS.ClientCA is set.
+type ClientAuth string
+
+// The ways to ask for client certificates.
+const (
+	ClientAuthNone    ClientAuth = "none"    // they are not asked for
+	ClientAuthRequest ClientAuth = "request" // who has none shows another credential
+	ClientAuthRequire ClientAuth = "require" // nobody connects without one
+)
+
+// CRLCheck says what happens where no current revocation list tells about a
+// certificate.
+type CRLCheck string
+
+// The ways to take what is not known.
+const (
+	CRLStrict  CRLCheck = "strict"  // it is refused
+	CRLLenient CRLCheck = "lenient" // it is taken
+)
+
 // LogLevel is the least severe level that is logged.
 type LogLevel string
 
@@ -202,7 +235,7 @@ func Default() *Config {
 		Environment: parley.Dev,
 		Cards:       CardsPublic,
 		Network:     Network{Deny: []netip.Prefix{cloudHost}},
-		TLS:         TLS{HSTS: 365 * day},
+		TLS:         TLS{ClientAuth: ClientAuthRequest, CRLCheck: CRLStrict, Reload: 10 * time.Second, HSTS: 365 * day},
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),

@@ -123,6 +123,10 @@ func (w *fileWalk) leaf(k key, node ast.Node) {
 		w.loader.fail(w.at(node), k.path, "has no value: give it one (%s) or take the line out", k.value.kind())
 		return
 	}
+	if v, ok := k.value.(nodeValue); ok {
+		v.setNode(w, k, node)
+		return
+	}
 	if v, ok := k.value.(listValue); ok {
 		w.list(k, v, node)
 		return

@@ -53,11 +53,18 @@ func (c *Config) edgeKeys() []key {
 		{"network.deny", prefixes(&c.Network.Deny, false), "", "Ranges never connected to, whatever `network.allow` says. Add your own public and cluster ranges. Setting it replaces the default."},
 		{"tls.cert", path(&c.TLS.Cert, ""), "tls-cert", "PEM file with the server's certificate chain. Together with `tls.key`."},
 		{"tls.key", path(&c.TLS.Key, ""), "tls-key", "PEM file with the private key of `tls.cert`."},
+		{"tls.client_ca", path(&c.TLS.ClientCA, ""), "", "PEM file with the authorities whose client certificates identify callers; see [mtls](mtls.md). Empty: client certificates are not asked for."},
+		{"tls.client_auth", choice(&c.TLS.ClientAuth, ClientAuthNone, ClientAuthRequest, ClientAuthRequire), "", "With `tls.client_ca`. `none`: client certificates are not asked for. `request`: who has none shows another credential. `require`: nobody connects without one."},
+		{"tls.crl", path(&c.TLS.CRL, ""), "", "Revocation lists of those authorities: a file, or a folder of them; DER, or PEM with one or several lists. Empty: revocation is not looked at."},
+		{"tls.crl_check", choice(&c.TLS.CRLCheck, CRLStrict, CRLLenient), "", "With `tls.crl`. What happens to a client certificate where no current list tells whether it, or an authority between it and the root, is revoked. `strict`: it is refused. `lenient`: it is taken."},
+		{"tls.reload", duration(&c.TLS.Reload, 100*time.Millisecond, time.Hour), "", "Pause between two looks at the files of `tls`, which are read again when they have changed; SIGHUP asks for it at once."},
 		{"tls.hsts", duration(&c.TLS.HSTS, 0, maxDuration), "", "How long browsers are told to come over TLS only (the header Strict-Transport-Security, sent over TLS). 0s: they are not told."},
 		{"cors.origins", list(&c.CORS.Origins, "origin", checkOrigin), "", "Web origins whose pages may call the edge. Empty: none."},
 		{"auth.anonymous", list(&c.Auth.Anonymous, "agent", checkAgentName), "", "Agents that may be called without a credential. All who do share one identity: whoever knows the id of a task of theirs can read, continue and cancel it."},
 		{"auth.failures_per_minute", count(&c.Auth.FailuresPerMinute, 1, 100_000), "", "Failed authentications one client address may make per minute; beyond it is refused unheard."},
 		{"auth.failure_burst", count(&c.Auth.FailureBurst, 1, 100_000), "", "Failed authentications one client address may make at once."},
+		{"auth.spiffe.trust_domains", list(&c.Auth.SPIFFE.TrustDomains, "trust domain", checkTrustDomain), "", "SPIFFE trust domains whose ids in client certificates identify callers. Empty: no SPIFFE id does."},
+		{"auth.issuers", &issuersValue{&c.Auth.Issuers}, "", "OpenID providers and OAuth authorization servers whose access tokens identify callers; see [below](#issuers) and [sign-on](sign-on.md). In the environment: the same list as YAML text."},
 		{"a2a.strict_version", &boolValue{&c.A2A.StrictVersion}, "", "Refuse calls without the A2A-Version header instead of recognising unmistakable 1.0 calls."},
 	}
 }

@@ -59,6 +59,9 @@ func (c *Config) Effective() []Setting {
 // yamlText returns a value on one line, quoted where YAML would read it as
 // something else.
 func yamlText(v value) (string, error) {
+	if n, ok := v.(nodeValue); ok {
+		return n.text(), nil
+	}
 	l, ok := v.(listValue)
 	if !ok {
 		return yamlScalar(v.text())

@@ -42,18 +42,37 @@ func Reference() []byte {
 	var out strings.Builder
 	out.WriteString(referenceHead)
 	for _, k := range Default().keys() {
-		def := k.value.text()
-		if shown, ok := k.value.(*shownDefault); ok {
-			def = shown.shown
-		}
-		if def != "" {
-			def = "`" + def + "`"
-		}
 		flag := ""
 		if k.flag != "" {
 			flag = "`--" + k.flag + "`"
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", k.path, k.value.kind(), def, flag, k.doc)
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", k.path, k.value.kind(), shownText(k.value), flag, k.doc)
+	}
+	out.WriteString(issuersHead)
+	issuer := defaultIssuer()
+	for _, k := range issuerKeys("", &issuer) {
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", k.path, k.value.kind(), shownText(k.value), k.doc)
 	}
 	return []byte(out.String())
 }
+
+// shownText is a default as the page shows it.
+func shownText(v value) string {
+	text := v.text()
+	if shown, ok := v.(*shownDefault); ok {
+		text = shown.shown
+	}
+	if text == "" {
+		return ""
+	}
+	return "`" + text + "`"
+}
+
+const issuersHead = `
+## Issuers
+
+Each element of ` + "`auth.issuers`" + ` has these keys; ` + "`issuer`" + ` and ` + "`audience`" + ` must be there.
+
+| key | type and range | default | meaning |
+|---|---|---|---|
+`

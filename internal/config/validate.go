@@ -20,6 +20,9 @@ func (c *Config) validate() []*Error {
 		}
 		fail(set, "is set alone: set "+missing+" as well, TLS needs both")
 	}
+	for _, problem := range c.clientCertProblems() {
+		fail(problem[0], problem[1])
+	}
 	if c.PublicURL == "" && isWildcard(c.Listen) {
 		fail("listen", "\""+c.Listen+"\" means every address of the machine, so cards cannot say where the mesh is: set public_url to the address callers use")
 	}
@@ -30,6 +33,26 @@ func (c *Config) validate() []*Error {
 		fail("limits.streams_per_principal", "is more than limits.streams allows in all: lower it, or raise limits.streams")
 	}
 	return append(problems, c.addressClashes()...)
+}
+
+// clientCertProblems are pairs of a key and what is wrong with it beside others.
+func (c *Config) clientCertProblems() (problems [][2]string) {
+	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
+		problems = append(problems, [2]string{"tls.client_ca", "is set without TLS: set tls.cert and tls.key as well"})
+	}
+	if c.TLS.ClientCA != "" {
+		return problems
+	}
+	if c.TLS.CRL != "" {
+		problems = append(problems, [2]string{"tls.crl", "is set without authorities: set tls.client_ca as well"})
+	}
+	if c.TLS.ClientAuth == ClientAuthRequire {
+		problems = append(problems, [2]string{"tls.client_auth", "asks for client certificates without authorities to judge them by: set tls.client_ca as well"})
+	}
+	if len(c.Auth.SPIFFE.TrustDomains) > 0 {
+		problems = append(problems, [2]string{"auth.spiffe.trust_domains", "is set and client certificates are not taken: set tls.client_ca as well"})
+	}
+	return problems
 }
 
 // addressClashes finds listeners that are told to share an address. Port 0 is

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -30,6 +32,13 @@ type listValue interface {
 	value
 	setList(elements []string) error
 	elements() []string
+}
+
+// nodeValue is a value with keys of its own, which only the tree of a file shows
+// whole. It reports what it finds wrong itself. Its text is YAML in flow style.
+type nodeValue interface {
+	value
+	setNode(w *fileWalk, k key, node ast.Node)
 }
 
 // sourced is a value that cannot be read before the environment is known.
@@ -313,6 +322,16 @@ func checkOrigin(element string) (string, error) {
 		return "", fmt.Errorf("%q is not an origin: write scheme and host without a path, as in https://console.example.org", element)
 	}
 	return strings.ToLower(element), nil
+}
+
+// checkTrustDomain accepts the name of a SPIFFE trust domain, with or without
+// its scheme.
+func checkTrustDomain(element string) (string, error) {
+	name := strings.TrimPrefix(element, "spiffe://")
+	if name == "" || len(name) > 255 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" {
+		return "", fmt.Errorf("%q is no trust domain: write it as finance.example, in lower case and without a path", element)
+	}
+	return name, nil
 }
 
 func checkAgentName(element string) (string, error) {

@@ -23,6 +23,8 @@ type Registrar interface {
 	SetCredential(ctx context.Context, name parley.AgentName, c registry.Credential) (*registry.Agent, *registry.Report, error)
 	RemoveCredential(ctx context.Context, name parley.AgentName) (*registry.Agent, *registry.Report, error)
 	CheckCard(ctx context.Context, url string) (*registry.Report, error)
+	AddInstance(ctx context.Context, agent parley.AgentName, n registry.NewInstance) (*registry.Instance, *registry.Report, error)
+	RemoveInstance(ctx context.Context, agent parley.AgentName, id string, force bool) (open int, err error)
 }
 
 // AgentReader finds agents; see registry.Store.
@@ -30,6 +32,8 @@ type AgentReader interface {
 	Agent(ctx context.Context, name parley.AgentName) (*registry.Agent, error)
 	Agents(ctx context.Context, owner parley.OwnerName, after parley.AgentName, limit int) ([]*registry.Agent, error)
 	Credential(ctx context.Context, agent parley.AgentName) (*registry.Credential, error)
+	Instances(ctx context.Context, agent parley.AgentName) ([]*registry.Instance, error)
+	QuietAgents(ctx context.Context, f registry.QuietFilter) ([]*registry.Agent, error)
 }
 
 // Agent is something registered that does work.
@@ -53,6 +57,8 @@ type Agent struct {
 	Allow        []parley.OwnerName   `json:"allow" nullable:"false" doc:"Owners beside its own that may call it."`
 	CheckedAt    *time.Time           `json:"checkedAt,omitempty" doc:"The last look at it, successful or not."`
 	CheckError   string               `json:"checkError,omitempty" doc:"What the last look ran into."`
+	SeenAt       *time.Time           `json:"seenAt,omitempty" doc:"The last look that went well."`
+	CalledAt     *time.Time           `json:"calledAt,omitempty" doc:"The last call to it, to about a minute."`
 	CreatedAt    time.Time            `json:"createdAt"`
 	UpdatedAt    time.Time            `json:"updatedAt"`
 	Version      int64                `json:"version"`
@@ -106,6 +112,7 @@ func agentOf(a *registry.Agent) Agent {
 		Status: a.Status, Reason: a.Reason, CardHash: a.CardHash, Title: a.Title, Description: a.Description,
 		AgentVersion: a.AgentVersion, Interfaces: filled(a.Interfaces), Use: a.Use, Warnings: filled(a.Warnings),
 		Allow: filled(a.Allow), CheckedAt: timeOf(a.CheckedAt), CheckError: a.CheckErr,
+		SeenAt: timeOf(a.SeenAt), CalledAt: timeOf(a.CalledAt),
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Version: a.Version,
 	}
 	if p := a.Pending; p != nil {
@@ -171,7 +178,10 @@ func (s *Server) agentRoutes() {
 	reg := s.opts.Registry
 	type list struct {
 		Paging
-		Owner parley.OwnerName `query:"owner" maxLength:"63" doc:"Only this owner's."`
+		Owner       parley.OwnerName `query:"owner" maxLength:"63" doc:"Only this owner's."`
+		SeenBefore  time.Time        `query:"seenBefore" doc:"Only those of which no look has gone well since then."`
+		Unused      bool             `query:"unused" doc:"Only those that nobody has called, since unusedSince or ever."`
+		UnusedSince time.Time        `query:"unusedSince" doc:"With unused: since when; without it, ever."`
 	}
 	route(s, operation("listAgents", "GET", "/agents", "List agents by name", 200),
 		func(ctx context.Context, in *list) (*listed[Agent], error) {
@@ -179,7 +189,10 @@ func (s *Server) agentRoutes() {
 			if err != nil {
 				return nil, err
 			}
-			all, err := s.opts.Agents.Agents(ctx, in.Owner, parley.AgentName(at[0]), in.Limit+1)
+			all, err := s.opts.Agents.QuietAgents(ctx, registry.QuietFilter{
+				Owner: in.Owner, SeenBefore: in.SeenBefore, Unused: in.Unused, UnusedSince: in.UnusedSince,
+				After: parley.AgentName(at[0]), Limit: in.Limit + 1,
+			})
 			return page(all, in.Limit, agentOf, func(a *registry.Agent) string { return cursorOf("agents", string(a.Name)) }), err
 		})
 	route(s, operation("addAgent", "POST", "/agents", "Look at an agent and register it", 201),
@@ -239,7 +252,7 @@ func (s *Server) getAgent(ctx context.Context, in *AgentPath) (*entity[AgentDeta
 		return nil, err
 	}
 	if err == nil {
-		out.Body.Auth = &Auth{Kind: c.Kind, In: c.In, Name: c.Name, Origin: c.Origin, CreatedAt: c.CreatedAt.UTC()}
+		out.Body.Auth = authOf(c)
 	}
 	return out, nil
 }

@@ -3,14 +3,34 @@ package control
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
+// AgentFilter selects agents; the zero value selects all.
+type AgentFilter struct {
+	Owner       parley.OwnerName
+	SeenBefore  time.Time // no look has gone well since then
+	Unused      bool      // nobody has called them, since UnusedSince or ever
+	UnusedSince time.Time
+}
+
 // Agents lists agents by name; owner empty means all.
 func (c *Client) Agents(ctx context.Context, owner parley.OwnerName, l List) (out Page[Agent], err error) {
+	return c.FindAgents(ctx, AgentFilter{Owner: owner}, l)
+}
+
+// FindAgents lists the agents that match, by name.
+func (c *Client) FindAgents(ctx context.Context, f AgentFilter, l List) (out Page[Agent], err error) {
 	q := l.values()
-	setText(q, "owner", owner)
+	setText(q, "owner", f.Owner)
+	setTime(q, "seenBefore", f.SeenBefore)
+	if f.Unused {
+		q.Set("unused", "true")
+		setTime(q, "unusedSince", f.UnusedSince)
+	}
 	err = c.do(ctx, request{op: "control.agents", method: http.MethodGet, path: "/agents", query: q}, &out)
 	return out, err
 }
@@ -85,12 +105,35 @@ func (c *Client) RemoveAuth(ctx context.Context, name parley.AgentName) (out Loo
 
 // CheckCard has the mesh fetch, validate and explain the card at a URL. Nothing
 // is stored.
-func (c *Client) CheckCard(ctx context.Context, url string) (out Report, err error) {
+func (c *Client) CheckCard(ctx context.Context, address string) (out Report, err error) {
 	body := struct {
 		URL string `json:"url"`
-	}{url}
+	}{address}
 	err = c.do(ctx, request{op: "control.checkCard", method: http.MethodPost, path: "/cards/check", body: body}, &out)
 	return out, err
 }
 
 func agentPath(name parley.AgentName, rest string) string { return "/agents/" + segment(name) + rest }
+
+// Instances lists the addresses of an agent, its own first.
+func (c *Client) Instances(ctx context.Context, agent parley.AgentName) (out Page[Instance], err error) {
+	err = c.do(ctx, request{op: "control.instances", method: http.MethodGet, path: agentPath(agent, "/instances")}, &out)
+	return out, err
+}
+
+// AddInstance has the mesh look at a further address of an agent and take it.
+func (c *Client) AddInstance(ctx context.Context, agent parley.AgentName, n NewInstance) (out Instance, err error) {
+	err = c.do(ctx, request{op: "control.addInstance", method: http.MethodPost, path: agentPath(agent, "/instances"), body: n}, &out)
+	return out, err
+}
+
+// RemoveInstance takes an instance out of service: at once with force, else
+// once nothing is open there.
+func (c *Client) RemoveInstance(ctx context.Context, agent parley.AgentName, id string, force bool) (out RemovedInstance, err error) {
+	q := url.Values{}
+	if force {
+		q.Set("force", "true")
+	}
+	err = c.do(ctx, request{op: "control.removeInstance", method: http.MethodDelete, path: agentPath(agent, "/instances/"+segment(id)), query: q}, &out)
+	return out, err
+}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mesh/parley/internal/apply"
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/identity"
@@ -37,12 +38,15 @@ type mesh struct {
 
 	admin, operator, nobody string // keys
 
-	mu       sync.Mutex
-	inspect  func(registry.InspectRequest) (*registry.Inspection, error)
-	canceled []parley.CallID
-	cancel   error
-	status   error
-	news     chan struct{} // closed at the next commit
+	mu        sync.Mutex
+	inspect   func(registry.InspectRequest) (*registry.Inspection, error)
+	canceled  []parley.CallID
+	cancel    error
+	status    error
+	news      chan struct{} // closed at the next commit
+	applied   apply.Request
+	discarded int
+	broken    bool // backups break off
 }
 
 type lockedBuffer struct {
@@ -154,6 +158,7 @@ func newMesh(t *testing.T) *mesh {
 		Answers:  m.db,
 		Identity: m.dir, Registry: registry.New(registry.Options{Store: m.db, Inspector: m}), Agents: m.db,
 		Calls: m.db, Tasks: m.db, Events: feed{m.db, m}, Cancel: m, Status: m, MeshID: m.db.MeshID(),
+		Apply: m, Backup: m,
 		Log: slog.New(slog.NewTextHandler(m.log, nil)),
 	})
 	if err != nil {

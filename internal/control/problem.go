@@ -68,9 +68,6 @@ func problemOf(err error) *Problem {
 		p.RetryAfterMs = wait.Milliseconds()
 		p.header.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 	}
-	if challenge := identity.Challenge(err); challenge != "" {
-		p.header.Set("WWW-Authenticate", challenge)
-	}
 	return p
 }
 
@@ -142,8 +139,6 @@ func refused(status int, message string) *Problem { return refusedInput(nil, sta
 func refusedInput(input reflect.Type, status int, message string, causes []error) *Problem {
 	p := &Problem{Code: kindOfStatus(status).String(), Detail: message, header: http.Header{}}
 	switch status {
-	case http.StatusRequestEntityTooLarge:
-		p.Detail = fmt.Sprintf("the request body is larger than the limit of %d bytes: send less", maxBody)
 	case http.StatusUnsupportedMediaType:
 		p.Detail, causes = "the request body must be application/json: set Content-Type", nil
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

@@ -38,6 +38,8 @@ func (r Reach) String() string {
 // operation. An operation whose Grants are zero is for admins alone.
 type Grants struct {
 	Viewer, Operator, Registrar, Auditor Reach
+
+	NoRole Reach // of callers without any
 }
 
 // Of is the reach of one role.
@@ -54,7 +56,7 @@ func (g Grants) Of(role parley.Role) Reach {
 	case parley.RoleViewer:
 		return g.Viewer
 	}
-	return ReachNone
+	return g.NoRole
 }
 
 // describe says the row in words, for the OpenAPI document.
@@ -68,11 +70,15 @@ func (g Grants) describe() string {
 			roles = append(roles, string(role)+" (own owner)")
 		}
 	}
+	if g.NoRole == ReachAll {
+		roles = append(roles, "none needed")
+	}
 	return "Roles: " + strings.Join(roles, ", ") + "."
 }
 
 // reachOf is the furthest reach of any of these roles.
-func (g Grants) reachOf(roles []parley.Role) (most Reach) {
+func (g Grants) reachOf(roles []parley.Role) Reach {
+	most := g.NoRole
 	for _, role := range roles {
 		most = max(most, g.Of(role))
 	}
@@ -83,12 +89,14 @@ func (g Grants) reachOf(roles []parley.Role) (most Reach) {
 // stand in the table as OPERATION#PART.
 const (
 	partAgentAuth    = "addAgent#auth"    // a new agent that comes with a credential
+	partInstanceAuth = "addInstance#auth" // an instance at another origin that is shown the agent's credential
 	partTaskSnapshot = "getTask#snapshot" // a task with its content
 )
 
 // Rows that several operations share.
 var (
 	everybodyReads = Grants{Viewer: ReachAll, Operator: ReachAll, Registrar: ReachAll, Auditor: ReachAll}
+	everybody      = Grants{Viewer: ReachAll, Operator: ReachAll, Registrar: ReachAll, Auditor: ReachAll, NoRole: ReachAll}
 	ownReads       = Grants{Viewer: ReachOwn, Operator: ReachAll, Registrar: ReachOwn, Auditor: ReachAll} // of what happened
 	watchers       = Grants{Operator: ReachAll, Auditor: ReachAll}
 	keeping        = Grants{Operator: ReachAll, Registrar: ReachOwn} // agents
@@ -102,6 +110,9 @@ var (
 // the API cell by cell; docs/roles.md is made of it.
 var RoleTable = map[string]Grants{
 	"getStatus": everybodyReads,
+	"whoAmI":    everybody,
+	"apply":     adminAlone, // it may touch every owner's things
+	"backup":    adminAlone, // everything, whoever's
 
 	"listOwners":  everybodyReads,
 	"getOwner":    everybodyReads,
@@ -119,26 +130,33 @@ var RoleTable = map[string]Grants{
 	"listPrincipalNames":  everybodyReads,
 	"linkPrincipalName":   adminAlone, // names are the whole mesh's: who links one first has it
 	"unlinkPrincipalName": adminAlone,
+	"listSubjects":        everybodyReads,
+	"linkSubject":         adminAlone, // as names are
+	"unlinkSubject":       adminAlone,
 
 	"listKeys":  {Operator: ReachAll, Registrar: ReachOwn, Auditor: ReachAll},
 	"getKey":    {Operator: ReachAll, Registrar: ReachOwn, Auditor: ReachAll},
 	"createKey": registering,
 	"revokeKey": registering,
 
-	"listAgents":    everybodyReads,
-	"getAgent":      everybodyReads,
-	"addAgent":      keeping,
-	partAgentAuth:   registering,
-	"removeAgent":   keeping,
-	"refreshAgent":  keeping,
-	"approveAgent":  keeping,
-	"suspendAgent":  stopping,
-	"resumeAgent":   stopping,
-	"allowOwner":    keeping,
-	"disallowOwner": keeping,
-	"setAuth":       registering,
-	"removeAuth":    registering,
-	"checkCard":     {Operator: ReachAll, Registrar: ReachAll}, // it makes the mesh fetch, and stores nothing
+	"listAgents":     everybodyReads,
+	"getAgent":       everybodyReads,
+	"addAgent":       keeping,
+	partAgentAuth:    registering,
+	"removeAgent":    keeping,
+	"refreshAgent":   keeping,
+	"approveAgent":   keeping,
+	"suspendAgent":   stopping,
+	"resumeAgent":    stopping,
+	"allowOwner":     keeping,
+	"disallowOwner":  keeping,
+	"setAuth":        registering,
+	"removeAuth":     registering,
+	"listInstances":  everybodyReads,
+	"addInstance":    keeping,
+	partInstanceAuth: registering,
+	"removeInstance": keeping,
+	"checkCard":      {Operator: ReachAll, Registrar: ReachAll}, // it makes the mesh fetch, and stores nothing
 
 	"listCalls":   ownReads,
 	"getCall":     ownReads,
@@ -160,7 +178,8 @@ func RolesPage() []byte {
 
 Made from the table in internal/control/roles.go by ` + "`make generate`" + `; a test asks the control API cell by cell.
 
-Calling agents needs no role. The control API is for principals that have one; several add up:
+Calling agents needs no role, and neither does asking who one is (` + "`whoAmI`" + `). The rest of the control API is for principals
+that have one; several add up:
 
 ` + "```" + `
 parley principal create ops --role operator
@@ -192,6 +211,7 @@ parley principal update ops --role operator,auditor
 	}
 	b.WriteString(`
 ` + "`OPERATION#PART`" + ` is a part of an operation that needs more: ` + "`" + partAgentAuth + "`" + ` an agent added together with a credential,
+` + "`" + partInstanceAuth + "`" + ` an instance that is shown the agent's credential at another origin,
 ` + "`" + partTaskSnapshot + "`" + ` a task with its content.
 
 ## What nobody gets by a role
@@ -203,9 +223,11 @@ Whatever the table says:
 * Operators freeze everybody but admins, and nobody freezes themselves.
 * What an operator has stopped stays stopped for registrars: a frozen principal is not changed by them, a suspended agent not removed.
 * The calling side of an agent counts as a principal of the agent's owner and environment.
-* Owner and environment of a principal never change, and names in client certificates are linked by admins alone.
+* Owner and environment of a principal never change, and names in client certificates and subjects of
+  issuers are linked by admins alone.
 
-A key that was made before its principal got a role has that role too: look at ` + "`parley key list --for NAME`" + ` before giving one.
+Roles that a token gives ([sign-on](sign-on.md)) last as long as the token and are not the principal's: its keys do not have
+them. A key that was made before its principal got a role has that role too: look at ` + "`parley key list --for NAME`" + ` before giving one.
 The mesh's own socket is the local admin; roles do not apply there.
 `)
 	return b.Bytes()

@@ -51,7 +51,14 @@ type Options struct {
 	Events   EventReader
 	Cancel   Canceller
 	Status   StatusReader
+	Apply    Applier
+	Backup   Backups
 	Answers  Answers
+	// Standings tells how agents' addresses stand; nil where nobody knows.
+	Standings func(ctx context.Context, agent parley.AgentName) ([]registry.Standing, error)
+	// Metadata is the address of the mesh's description as a protected resource,
+	// which challenges name; empty for none.
+	Metadata string
 	// MeshID is the source of the events as others see them.
 	MeshID string
 	// Log gets failures of the mesh itself; nil means none.
@@ -68,6 +75,7 @@ type Server struct {
 	api     huma.API
 	openAPI []byte
 	streams chan struct{} // one token per open event stream
+	copying chan struct{} // a token while a backup is taken
 }
 
 // NewServer makes a server.
@@ -82,17 +90,22 @@ func NewServer(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, mux: http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams),
+		copying: make(chan struct{}, 1),
 	}
 	s.api = humago.New(s.mux, apiConfig())
 	s.ownerRoutes()
 	s.principalRoutes()
+	s.subjectRoutes()
 	s.keyRoutes()
 	s.agentRoutes()
 	s.agentAccessRoutes()
+	s.instanceRoutes()
 	s.callRoutes()
 	s.taskRoutes()
 	s.eventRoutes()
 	s.statusRoutes()
+	s.applyRoutes()
+	s.backupRoutes()
 	described, err := json.Marshal(s.api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("describe the control API: %w", err)
@@ -117,7 +130,7 @@ func apiConfig() huma.Config {
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					"bearer": {Type: "http", Scheme: "bearer", Description: "API key: pk_ID_SECRET"},
+					"bearer": {Type: "http", Scheme: "bearer", Description: "API key (pk_ID_SECRET), or an access token of an issuer that the mesh knows"},
 					"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "API key: pk_ID_SECRET"},
 				},
 			},
@@ -146,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if r.URL.Path == OpenAPIPath {
+	if r.URL.Path == OpenAPIPath || strings.HasPrefix(r.URL.Path, Prefix+schemasPath) {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
@@ -155,7 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if len(caller.Roles) == 0 {
+	if len(caller.Roles) == 0 && r.URL.Path != Prefix+whoAmIPath {
 		s.fail(w, r, parley.E("control.authorise", parley.Denied, parley.Subject(caller.Name),
 			fmt.Sprintf("principal %q has no role: calling agents needs none, the control API does (viewer, operator, registrar, auditor or admin). To give it one: parley principal update %s --role viewer", caller.Name, caller.Name), nil))
 		return
@@ -187,18 +200,27 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	// A writer that knows no deadlines is not a connection; the size is bounded
 	// either way.
 	_ = conn.SetReadDeadline(time.Now().Add(bodyReadTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	limit := bodyLimit(r)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	_ = conn.SetReadDeadline(time.Time{})
 	if err != nil {
-		status := http.StatusRequestTimeout
+		status, message := http.StatusRequestTimeout, "the request body did not arrive in time: send it again"
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			status = http.StatusRequestEntityTooLarge
+			status, message = http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than the limit of %d bytes: send less", limit)
 		}
-		refused(status, "the request body did not arrive in time: send it again").write(w)
+		refused(status, message).write(w)
 		return nil, false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return body, true
+}
+
+// bodyLimit is how many bytes the body of a request may have.
+func bodyLimit(r *http.Request) int64 {
+	if r.URL.Path == Prefix+applyPath {
+		return maxApplyBody
+	}
+	return maxBody
 }
 
 // recover turns a panic into an answer: a bug in one operation must not take
@@ -245,7 +267,7 @@ func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request) {
 func credentialOf(r *http.Request) identity.Credential {
 	return identity.Credential{
 		Authorization: strings.Join(r.Header["Authorization"], ", "), XAPIKey: strings.Join(r.Header["X-Api-Key"], ", "),
-		RemoteAddr: r.RemoteAddr, LocalSocket: throughSocket(r),
+		RemoteAddr: r.RemoteAddr, LocalSocket: throughSocket(r), Certificates: identity.PeerCertificates(r.TLS),
 	}
 }
 
@@ -259,7 +281,11 @@ func throughSocket(r *http.Request) bool {
 // fail answers with err.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.log(r.Context(), r.Method+" "+r.URL.Path, err)
-	problemOf(err).write(w)
+	p := problemOf(err)
+	if challenge := identity.Challenge(err, s.opts.Metadata); challenge != "" {
+		p.header.Set("WWW-Authenticate", challenge)
+	}
+	p.write(w)
 }
 
 // log tells the operator of failures that are the mesh's own. What whoever

@@ -122,7 +122,7 @@ func (g *Gateway) taskObject(result jsontext.Value) []byte {
 	if !ok {
 		task = result
 	}
-	if len(task) > g.Limits.Snapshot {
+	if len(task) > g.limits().Snapshot {
 		return nil
 	}
 	return bytes.Clone(task)

@@ -162,6 +162,10 @@ func TestAgentsRefusalIsNotPassedOn(t *testing.T) {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="inner"`)
 				http.Error(w, "who are you", status)
 			})
+			if behind == a2a.GRPC {
+				reason := map[int]a2a.Reason{http.StatusUnauthorized: a2a.ReasonUnauthenticated, http.StatusForbidden: a2a.ReasonForbidden}[status]
+				agent.Answer(func(context.Context, *a2a.Request) *a2a.Reply { return a2a.Fail(a2a.NewError(reason, "who are you")) })
+			}
 			for _, method := range []a2a.Method{a2a.SendMessage, a2a.SendStreamingMessage} {
 				reply, id := c.Do(t.Context(), method, parleytest.Message(fresh("m"), "x"))
 				wantErr(t, http.StatusText(status), reply, a2a.ReasonUnavailable)

@@ -31,7 +31,7 @@ func notRecorded(c *Call, err error) error {
 // leaves. Reads write one row, at their end.
 func (g *Gateway) begin(ctx context.Context, c *Call) error {
 	c.record.AgentBinding = c.target.Binding
-	c.record.Deadline = c.arrived.Add(g.Limits.CallDeadline)
+	c.record.Deadline = c.arrived.Add(g.limits().CallDeadline)
 	if c.req.Method.ReadOnly() {
 		return nil
 	}

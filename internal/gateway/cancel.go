@@ -56,7 +56,7 @@ func (g *Gateway) Look(ctx context.Context, key call.TaskKey) {
 func (g *Gateway) cancelTask(ctx context.Context, key call.TaskKey) error {
 	ctx, stop := context.WithTimeout(ctx, g.watch.opts.Timeout)
 	defer stop()
-	_, err := g.ask(ctx, key.Agent, a2a.CancelTask, a2a.CancelTaskRequest{ID: key.ID})
+	_, err := g.ask(ctx, key, a2a.CancelTask, a2a.CancelTaskRequest{ID: key.ID})
 	if e, ok := errors.AsType[*a2a.Error](err); ok && e.Reason == a2a.ReasonTaskNotCancelable {
 		err = nil // it is final already: the look below ends the call
 	}

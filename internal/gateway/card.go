@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -101,7 +102,7 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})
 	}
 	if !g.anonymous[agent.Name] {
-		to.SecuritySchemes = meshSchemes
+		to.SecuritySchemes = g.schemes
 	}
 	raw, err := a2a.RewriteCard(agent.Card, to)
 	if err != nil {
@@ -122,12 +123,27 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 // asked for.
 const maxCards = 10_000
 
-// meshSchemes are the mesh's own ways to authenticate. No securityRequirements
+// schemesOf are the mesh's own ways to authenticate. No securityRequirements
 // stand beside them: the official Go SDK (2.4.0) fails to read a whole card that
 // has them in A2A's form, and callers of any SDK must be able to read it.
-var meshSchemes = map[string]a2a.SecurityScheme{
-	"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},
-	"apiKey": {APIKey: &a2a.APIKeyScheme{Location: "header", Name: "X-API-Key", Description: "An API key of the mesh."}},
+func schemesOf(openIDs []string, clientCerts bool) map[string]a2a.SecurityScheme {
+	schemes := map[string]a2a.SecurityScheme{
+		"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},
+		"apiKey": {APIKey: &a2a.APIKeyScheme{Location: "header", Name: "X-API-Key", Description: "An API key of the mesh."}},
+	}
+	if clientCerts {
+		schemes["mtls"] = a2a.SecurityScheme{MutualTLS: &a2a.MutualTLSScheme{Description: "A client certificate whose SPIFFE id or DNS name is linked to a principal of the mesh."}}
+	}
+	for n, address := range openIDs {
+		name := "openId"
+		if n > 0 {
+			name += strconv.Itoa(n + 1)
+		}
+		schemes[name] = a2a.SecurityScheme{OpenIDConnect: &a2a.OpenIDConnectScheme{
+			URL: address, Description: "An access token for this mesh: Authorization: Bearer …",
+		}}
+	}
+	return schemes
 }
 
 // refuseCard says why there is no card, as an HTTP+JSON error.

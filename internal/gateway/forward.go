@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,13 +30,13 @@ var passed = []string{"Accept-Language"}
 // record tells how it ended.
 func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	streaming := c.req.Method.Streaming()
-	if streaming && !g.streams.take(c.record.Caller, g.Limits) {
+	if streaming && !g.streams.take(c.record.Caller, g.limits()) {
 		return g.refuse(c, parley.E("gateway.forward", parley.Exhausted, parley.Subject(c.record.Caller),
 			"too many streams are open; close some, or ask for more (limits.streams, limits.streams_per_principal)", nil))
 	}
-	limit := g.Limits.Unary
+	limit := g.limits().Unary
 	if streaming {
-		limit = g.Limits.FirstByte
+		limit = g.limits().FirstByte
 	}
 	if !c.req.Method.ReadOnly() {
 		ctx = context.WithoutCancel(ctx)
@@ -52,8 +53,14 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 		if streaming {
 			g.streams.give(c.record.Caller)
 		}
+		if c.placing.home != nil {
+			g.standings.leave(placeOf(c.target))
+		}
 	}
-	reply, err := g.client(c.record.Agent).Do(ctx, endpoint(c.target), c.req, g.outgoing(c))
+	if c.placing.home != nil {
+		g.standings.enter(placeOf(c.target))
+	}
+	reply, err := g.sendPlaced(ctx, c)
 	g.lap(c, "forward")
 	if err != nil {
 		reply = g.unanswered(ctx, c, err)
@@ -62,13 +69,64 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 		done()
 		return reply
 	}
-	timer.Reset(g.Limits.CallDeadline)
+	timer.Reset(g.limits().CallDeadline)
 	reply.Stream = &acceptedStream{gateway: g, call: c, inner: reply.Stream, exchange: ctx, done: done}
 	return reply
 }
 
-// outgoing are the headers towards the agent: what may pass, the trace, and
-// the mesh's own credential for exactly this origin.
+// send asks the target, and once more where it answered 401 to a token of which
+// the mesh can have another: an agent that says so has not done the work, and
+// the body is in memory whole.
+func (g *Gateway) send(ctx context.Context, c *Call) (*a2a.Reply, error) {
+	shown, err := g.shown(ctx, c.target)
+	if err != nil {
+		return nil, err
+	}
+	header := g.outgoing(c)
+	return g.exchange(ctx, c.target, shown, c.req, header)
+}
+
+// exchange sends a request with the credential as it is shown now, and once
+// more after a 401.
+func (g *Gateway) exchange(ctx context.Context, t *registry.Target, shown registry.Presented, q *a2a.Request, header http.Header) (*a2a.Reply, error) {
+	client := g.client(t)
+	reply, err := client.Do(ctx, endpoint(t, shown), q, present(header, shown))
+	if err != nil || reply.Err == nil || reply.Err.HTTP != http.StatusUnauthorized {
+		return reply, err
+	}
+	again, ok, tokenErr := g.again(ctx, t, shown)
+	if tokenErr != nil {
+		g.Log.Warn("agent refused a token, and there is no other", "agent", t.Agent.Name, "err", tokenErr)
+	}
+	if !ok {
+		return reply, nil
+	}
+	return client.Do(ctx, endpoint(t, again), q, present(header, again))
+}
+
+// errNoToken says that nothing was sent for want of an access token.
+var errNoToken = errors.New("no access token")
+
+// shown is the target's credential as it stands in a request now.
+func (g *Gateway) shown(ctx context.Context, t *registry.Target) (registry.Presented, error) {
+	if t.Credential == nil || g.Tokens == nil {
+		return t.Presented, nil
+	}
+	p, err := g.Tokens.Present(ctx, t.Credential)
+	if err != nil {
+		return p, fmt.Errorf("%w: %w", errNoToken, err)
+	}
+	return p, nil
+}
+
+func (g *Gateway) again(ctx context.Context, t *registry.Target, refused registry.Presented) (registry.Presented, bool, error) {
+	if t.Credential == nil || g.Tokens == nil {
+		return registry.Presented{}, false, nil
+	}
+	return g.Tokens.Again(ctx, t.Credential, refused)
+}
+
+// outgoing are the headers towards the agent: what may pass, and the trace.
 func (g *Gateway) outgoing(c *Call) http.Header {
 	h := make(http.Header, 6)
 	for _, name := range passed {
@@ -86,22 +144,23 @@ func (g *Gateway) outgoing(c *Call) http.Header {
 	span := c.span.SpanContext()
 	span = span.WithTraceFlags(span.TraceFlags().WithSampled(span.IsSampled() || c.traced))
 	traceContext.Inject(trace.ContextWithSpanContext(context.Background(), span), propagation.HeaderCarrier(h))
-	present(h, c.target)
 	return h
 }
 
-// present adds the credential that the agent asks for, where it goes into a
-// header.
-func present(h http.Header, t *registry.Target) {
-	if p := t.Presented; p.Header != "" {
+// present is h with the credential that the agent asks for, where it goes into
+// a header: it replaces what was shown before.
+func present(h http.Header, p registry.Presented) http.Header {
+	if p.Header != "" {
 		h.Set(p.Header, p.Value)
 	}
+	return h
 }
 
-// endpoint is where the target's interface is reached.
-func endpoint(t *registry.Target) a2a.Endpoint {
+// endpoint is where the target's interface is reached, with the credential
+// where it goes into the query.
+func endpoint(t *registry.Target, p registry.Presented) a2a.Endpoint {
 	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.V10, Tenant: t.Interface.Tenant}
-	if p := t.Presented; p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
+	if p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
 		separator := "?"
 		if strings.Contains(ep.URL, "?") {
 			separator = "&"
@@ -118,6 +177,9 @@ func (g *Gateway) unanswered(ctx context.Context, c *Call, err error) *a2a.Reply
 	message, ok := unansweredMessages[shape]
 	if !ok {
 		message = unansweredMessages[parley.ShapeNonsense]
+	}
+	if shape == parley.ShapeDial && c.placing.pinned && c.placing.home != nil {
+		message = "the instance of the agent that has this task or context cannot be reached"
 	}
 	reason := a2a.ReasonUnavailable
 	switch shape {
@@ -157,6 +219,7 @@ var unansweredMessages = map[parley.Shape]string{
 	parley.ShapeTooLarge:   "the agent's answer is larger than this mesh passes on",
 	parley.ShapeForeignID:  "the agent answered with a task or context that is not this caller's",
 	parley.ShapeNonsense:   "the agent's answer is not A2A 1.0",
+	parley.ShapeToken:      "the mesh cannot get the token that the agent asks for; nothing was sent to it",
 }
 
 // shapeOf is the failure shape of an exchange that gave no answer.
@@ -166,6 +229,8 @@ func shapeOf(ctx context.Context, err error) parley.Shape {
 	}
 	failure, ok := errors.AsType[*a2a.TransportError](err)
 	switch {
+	case errors.Is(err, errNoToken):
+		return parley.ShapeToken
 	case errors.Is(err, errForeign):
 		return parley.ShapeForeignID
 	case errors.Is(err, a2a.ErrTooLarge):

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -57,6 +58,15 @@ type Mates interface {
 	LookElsewhere(ctx context.Context, key call.TaskKey) error
 }
 
+// Tokens says how a credential stands in a request; see upstream.Tokens.
+type Tokens interface {
+	// Present may fetch a token. Its error is fit for callers, its cause is not.
+	Present(ctx context.Context, c *registry.Credential) (registry.Presented, error)
+	// Again is Present after the agent's 401: ok where there is another token
+	// than the refused one.
+	Again(ctx context.Context, c *registry.Credential, refused registry.Presented) (p registry.Presented, ok bool, err error)
+}
+
 // Options are a gateway's parts and limits.
 type Options struct {
 	Identity Identifier
@@ -68,10 +78,13 @@ type Options struct {
 	// request may come to another one.
 	Mates  Mates
 	Client a2a.Client // its limits; the transport is each agent's own
-	// Transport gives the connection pool towards one agent.
-	Transport func(agent parley.AgentName) http.RoundTripper
+	// Transport gives the connection pool towards one agent, which shows the
+	// target's client certificate.
+	Transport func(t *registry.Target) http.RoundTripper
 	// GRPC gives the way to an agent's gRPC interfaces; nil: they are not spoken.
-	GRPC   func(agent parley.AgentName) a2a.Exchanger
+	GRPC func(t *registry.Target) a2a.Exchanger
+	// Tokens gets what is shown to agents; nil where credentials themselves say.
+	Tokens Tokens
 	Server a2a.ServerOptions
 	Calls  *telemetry.Calls
 	Tracer trace.Tracer
@@ -86,8 +99,17 @@ type Options struct {
 	// PublicGRPC is the host:port under which callers reach the gRPC listener, as
 	// cards print it; empty where there is none.
 	PublicGRPC string
+	// OpenIDs are the addresses of the metadata of issuers whose tokens are
+	// taken; cards name them.
+	OpenIDs []string
+	// MetadataOf gives the address of the description of an agent as a
+	// protected resource, which challenges name; empty for none. A nil func
+	// gives none.
+	MetadataOf func(parley.AgentName) string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
+	// ClientCerts says that client certificates are taken; cards tell of it.
+	ClientCerts bool
 	// CardsNeedCredential closes the well-known cards to callers without one.
 	CardsNeedCredential bool
 
@@ -121,7 +143,10 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
+	standings *standings
+	bounds    atomic.Pointer[Limits] // in force; Options.Limits are those of the start
 	rates     rates
 
 	lostMu    sync.Mutex
@@ -134,17 +159,25 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, open: newOpenCalls(),
 		anonymous: map[parley.AgentName]bool{},
-		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		cards:     cards{by: map[parley.AgentName]rewritten{}}, schemes: schemesOf(o.OpenIDs, o.ClientCerts),
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
+		standings: newStandings(),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
 	}
+	g.SetLimits(o.Limits)
 	g.watch = newWatcher(o.Watch, o.Now, g.look)
 	return g
 }
+
+// SetLimits puts other limits in force, for what begins from now on.
+func (g *Gateway) SetLimits(l Limits) { g.bounds.Store(&l) }
+
+// limits are those in force.
+func (g *Gateway) limits() Limits { return *g.bounds.Load() }
 
 // Restore takes up the calls that were open when the process started. It is
 // called once, before anything is served: a call of this process must not be
@@ -174,11 +207,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // client is the A2A client towards one agent.
-func (g *Gateway) client(agent parley.AgentName) *a2a.Client {
+func (g *Gateway) client(t *registry.Target) *a2a.Client {
 	c := g.Client
-	c.Transport = g.Transport(agent)
+	c.Transport = g.Transport(t)
 	if g.GRPC != nil {
-		c.GRPC = g.GRPC(agent)
+		c.GRPC = g.GRPC(t)
 	}
 	return &c
 }

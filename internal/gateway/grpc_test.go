@@ -20,14 +20,11 @@ import (
 	"github.com/parley-mesh/parley/internal/parleytest"
 )
 
-// all are all three bindings.
-var all = append([]a2a.Binding{a2a.GRPC}, bindings...)
-
 // TestEveryPairOfBindings: a message, a stream and an error between each two.
 func TestEveryPairOfBindings(t *testing.T) {
 	m := parleytest.Start(t, parleytest.Options{})
 	key := m.Key("alice", "")
-	for n, agentSpeaks := range all {
+	for n, agentSpeaks := range bindings {
 		name := parley.AgentName(fmt.Sprintf("agent-%d", n))
 		agent := m.Agent(name, agentSpeaks)
 		agent.Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
@@ -45,7 +42,7 @@ func TestEveryPairOfBindings(t *testing.T) {
 			}
 			return a2a.Fail(a2a.NewError(a2a.ReasonTaskNotCancelable, "it is over").With("taskId", q.Facts.TaskID))
 		})
-		for _, callerSpeaks := range all {
+		for _, callerSpeaks := range bindings {
 			t.Run(fmt.Sprintf("%s to %s", callerSpeaks, agentSpeaks), func(t *testing.T) {
 				c := m.Caller(name, callerSpeaks, key)
 				reply, id := c.Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "hello"))

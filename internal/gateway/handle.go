@@ -27,6 +27,7 @@ type Call struct {
 
 	caller   *identity.Caller // nil until identified
 	target   *registry.Target // nil until resolved
+	placing  placing
 	record   call.Record
 	begun    bool              // the record is in the store
 	limited  bool              // refused because the caller asks too often
@@ -73,6 +74,9 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 		return g.refuse(c, err)
 	}
 	if err := g.own(ctx, c); err != nil { // are the tasks and contexts it names the caller's?
+		return g.refuse(c, err)
+	}
+	if err := g.place(c); err != nil { // at which of its addresses?
 		return g.refuse(c, err)
 	}
 	if err := g.link(ctx, c); err != nil { // inside whose call?

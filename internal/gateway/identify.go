@@ -26,6 +26,7 @@ func (a *Arrival) credential() identity.Credential {
 		XAPIKey:       strings.Join(a.Header["X-Api-Key"], ", "),
 		RemoteAddr:    a.RemoteAddr,
 		LocalSocket:   a.LocalSocket,
+		Certificates:  identity.PeerCertificates(a.TLS),
 	}
 }
 
@@ -87,7 +88,11 @@ func (g *Gateway) resolve(ctx context.Context, c *Call) error {
 			"%s (owner %s, environment %s) may not call agent %s (owner %s, environment %s); to allow it: parley agent allow %s --owner %s",
 			c.caller.Name, c.caller.Owner, c.caller.Environment, name, target.Agent.Owner, target.Agent.Environment, name, c.caller.Owner), nil)
 	}
-	return target.Ready()
+	if len(target.Instances) == 0 {
+		return target.Ready()
+	}
+	c.placing.home = target
+	return target.Callable()
 }
 
 // anonymous reports whether the caller showed no credential and needs none.

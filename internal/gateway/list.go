@@ -103,13 +103,13 @@ func (g *Gateway) refreshList(ctx context.Context, f call.TaskFilter) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.Limits.ListRefreshTimeout)
+	ctx, cancel := context.WithTimeout(ctx, g.limits().ListRefreshTimeout)
 	defer cancel()
 	var looks errgroup.Group
 	looks.SetLimit(listLooks)
 	asked := 0
 	for _, t := range tasks {
-		if t.Final && t.Snapshot != nil || asked == g.Limits.ListRefresh {
+		if t.Final && t.Snapshot != nil || asked == g.limits().ListRefresh {
 			continue
 		}
 		asked++

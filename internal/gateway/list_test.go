@@ -43,7 +43,8 @@ func walk(t *testing.T, c *parleytest.Caller, in a2a.ListTasksRequest) (ids []st
 // once, newest first, and nobody else's.
 func TestListTasksWalk(t *testing.T) {
 	m, agent := start(t, nil)
-	alice := m.Caller("agent", a2a.JSONRPC, m.Key("alice", ""))
+	aliceKey := m.Key("alice", "")
+	alice := m.Caller("agent", a2a.JSONRPC, aliceKey)
 	bob := m.Caller("agent", a2a.JSONRPC, m.Key("bob", ""))
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	want := []string{"t-08", "t-09", "t-10", "t-11", "t-04", "t-05", "t-06", "t-07", "t-00", "t-01", "t-02", "t-03"}
@@ -58,7 +59,7 @@ func TestListTasksWalk(t *testing.T) {
 	mustSend(t, bob, parleytest.Message(fresh("m"), "x"))
 
 	for _, b := range bindings {
-		alice.Endpoint.Binding = b
+		alice := m.Caller("agent", b, aliceKey)
 		for _, size := range []int32{1, 3, 4, 5, 12, 13, 100} {
 			got, pages := walk(t, alice, a2a.ListTasksRequest{PageSize: int32p(size)})
 			if !slices.Equal(got, want) {

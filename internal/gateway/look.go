@@ -55,6 +55,12 @@ func (g *Gateway) endOrphans(ctx context.Context, key call.TaskKey) {
 	for _, r := range g.open.remove(key, removed) {
 		g.endWaiting(ctx, r, parley.OutcomeUnknown, "agent_removed", "the agent was removed before the task was final", "")
 	}
+	if err != nil {
+		return
+	}
+	for _, r := range g.open.remove(key, func(r *call.Record) bool { return removedInstance(target, key, r) }) {
+		g.endWaiting(ctx, r, parley.OutcomeUnknown, "instance_removed", "the agent's instance was removed before the task was final", "")
+	}
 }
 
 // lost counts an agent's not knowing a task it had named. An agent that says so
@@ -91,7 +97,7 @@ func (g *Gateway) peek(ctx context.Context, key call.TaskKey) (*call.Task, error
 	if err != nil {
 		return nil, err
 	}
-	reply, err := g.ask(ctx, key.Agent, a2a.GetTask, a2a.GetTaskRequest{ID: key.ID})
+	reply, err := g.ask(ctx, key, a2a.GetTask, a2a.GetTaskRequest{ID: key.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +118,15 @@ func (g *Gateway) peek(ctx context.Context, key call.TaskKey) (*call.Task, error
 	return &fresh, nil
 }
 
-// ask sends a request of the mesh's own to an agent.
-func (g *Gateway) ask(ctx context.Context, agent parley.AgentName, m a2a.Method, params any) (*a2a.Reply, error) {
-	target, err := g.Agents.Lookup(ctx, agent)
+// ask sends a request of the mesh's own about a task to where that lives.
+func (g *Gateway) ask(ctx context.Context, key call.TaskKey, m a2a.Method, params any) (*a2a.Reply, error) {
+	home, err := g.Agents.Lookup(ctx, key.Agent)
 	if err != nil {
 		return nil, err
+	}
+	target := home.At(key.Instance)
+	if target == nil {
+		return nil, parley.E("gateway.ask", parley.NotFound, parley.Subject(key.Agent), fmt.Sprintf("agent %s has no instance %s any more", key.Agent, key.Instance), nil)
 	}
 	if err := target.Ready(); err != nil {
 		return nil, err
@@ -125,9 +135,11 @@ func (g *Gateway) ask(ctx context.Context, agent parley.AgentName, m a2a.Method,
 	if err != nil {
 		return nil, err
 	}
-	header := http.Header{}
-	present(header, target)
-	reply, err := g.client(agent).Do(ctx, endpoint(target), &a2a.Request{Method: m, Params: raw, Version: a2a.V10}, header)
+	shown, err := g.shown(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := g.exchange(ctx, target, shown, &a2a.Request{Method: m, Params: raw, Version: a2a.V10}, http.Header{})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mesh/parley/internal/parleytest"
 )
 
-var bindings = []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON}
+var bindings = []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON, a2a.GRPC}
 
 // start runs a mesh with a scripted agent named "agent" behind it.
 func start(t *testing.T, configure func(*config.Config), bindings ...a2a.Binding) (*parleytest.Mesh, *parleytest.Agent) {

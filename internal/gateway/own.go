@@ -111,6 +111,7 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 		if err != nil {
 			return err
 		}
+		c.pin(task.Instance)
 		c.sees = seen{key: task.Key(), state: task.State, statusAt: task.StatusAt, owned: true, context: task.ContextID}
 		c.turnOf = task.Call
 		if c.record.ContextID == "" {
@@ -120,7 +121,11 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 	if !c.req.Method.Sends() {
 		return nil
 	}
-	switch err := g.claim(ctx, c, facts.ContextID); {
+	err := g.pinContext(ctx, c, facts.ContextID)
+	if err == nil {
+		err = g.claim(ctx, c, facts.ContextID)
+	}
+	switch {
 	case errors.Is(err, errForeign):
 		return noContext(c)
 	case err != nil:
@@ -134,14 +139,16 @@ func (g *Gateway) own(ctx context.Context, c *Call) error {
 
 // task gives a task of the caller's, or TaskNotFound.
 func (g *Gateway) task(ctx context.Context, c *Call, id string) (*call.Task, error) {
-	task, err := g.Journal.Task(ctx, call.TaskKey{Agent: c.record.Agent, Instance: c.record.Instance, ID: id})
-	switch {
-	case err == nil && task.Principal == c.record.Caller:
-		return task, nil
-	case err == nil, parley.KindOf(err) == parley.NotFound:
-		return nil, a2a.TaskNotFound(id)
+	for _, instance := range c.instances() {
+		task, err := g.Journal.Task(ctx, call.TaskKey{Agent: c.record.Agent, Instance: instance, ID: id})
+		switch {
+		case err == nil && task.Principal == c.record.Caller:
+			return task, nil
+		case err != nil && parley.KindOf(err) != parley.NotFound:
+			return nil, err
+		}
 	}
-	return nil, err
+	return nil, a2a.TaskNotFound(id)
 }
 
 // claim notes that the call is about a context, which is the caller's or
@@ -172,9 +179,12 @@ func (g *Gateway) dropForeignReferences(ctx context.Context, c *Call) error {
 	}
 	var mine []string
 	for _, id := range named {
-		switch _, err := g.task(ctx, c, id); {
+		switch task, err := g.task(ctx, c, id); {
 		case err == nil:
-			mine = append(mine, id)
+			// What another instance has done, this one does not know.
+			if c.pin(task.Instance) {
+				mine = append(mine, id)
+			}
 		case a2aReason(err) != a2a.ReasonTaskNotFound:
 			return err
 		}

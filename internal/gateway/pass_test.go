@@ -23,7 +23,7 @@ func TestEveryOperation(t *testing.T) {
 	key := m.Key("alice", "")
 	for i, behind := range bindings {
 		ref, url := a2atest.Start(t, a2atest.Options{Bindings: []a2a.Binding{behind}})
-		name := []parley.AgentName{"rpc", "rest"}[i]
+		name := []parley.AgentName{"rpc", "rest", "grpc"}[i]
 		m.Add(control.NewAgent{Name: name, URL: url})
 		for _, binding := range bindings {
 			t.Run(string(binding)+" to "+string(behind), func(t *testing.T) {

@@ -43,8 +43,8 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	}
 	e := protocolError(kind, message)
 	switch kind {
-	case parley.Unauthorized, parley.Exhausted:
-		e.Challenge = identity.Challenge(err)
+	case parley.Unauthorized, parley.Exhausted, parley.Denied:
+		e.Challenge = identity.Challenge(err, g.metadataOf(c.record.Agent))
 		e.RetryAfter = max(identity.RetryAfter(err), limit.RetryAfter(err))
 	case parley.Frozen:
 		e.Reason = ReasonFrozen
@@ -59,6 +59,14 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 	}
 	c.ends(parley.Judge(shape).Outcome, reasonOf(kind, err), parley.PublicMessage(err))
 	return &a2a.Reply{Err: e}
+}
+
+// metadataOf is where whoever is refused reads which issuers there are.
+func (g *Gateway) metadataOf(agent parley.AgentName) string {
+	if g.MetadataOf == nil || parley.CheckName("agent", string(agent)) != nil {
+		return ""
+	}
+	return g.MetadataOf(agent)
 }
 
 // Reasons in the record of calls that could not be taken on just then. They

@@ -112,7 +112,7 @@ func (g *Gateway) count(ctx context.Context, c *Call) {
 	if c.target == nil {
 		agent = "" // a name that nobody has is no label: there is no end to them
 	}
-	g.Calls.Ended(ctx, agent, r.Method, r.Outcome, r.Total, r.FirstByte)
+	g.Calls.Ended(ctx, agent, r.Instance, r.Method, r.Outcome, r.Total, r.FirstByte)
 }
 
 // endSpan ends the span of the exchange with the agent. That of a call whose
@@ -167,5 +167,5 @@ func (g *Gateway) endWaiting(ctx context.Context, r *call.Record, o parley.Outco
 	if err := g.Journal.Settle(ctx, call.Settlement{Record: r}, false); err != nil {
 		g.Log.Error("call not settled", "call", r.ID, "agent", r.Agent, "err", err)
 	}
-	g.Calls.Ended(ctx, r.Agent, r.Method, o, r.Total, r.FirstByte)
+	g.Calls.Ended(ctx, r.Agent, r.Instance, r.Method, o, r.Total, r.FirstByte)
 }

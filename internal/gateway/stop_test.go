@@ -13,6 +13,12 @@ import (
 
 // A mesh that stops tells subscribers so before it closes their connection.
 func TestStopTellsSubscribers(t *testing.T) {
+	for _, b := range bindings {
+		t.Run(string(b), func(t *testing.T) { stopTells(t, b) })
+	}
+}
+
+func stopTells(t *testing.T, binding a2a.Binding) {
 	m, agent := start(t, func(c *config.Config) { c.Limits.ShutdownTimeout, c.Watch.First = 2*time.Second, time.Hour })
 	tk := task("t-watched", "c", a2a.StateWorking)
 	agent.Answer(func(ctx context.Context, q *a2a.Request) *a2a.Reply {
@@ -23,7 +29,7 @@ func TestStopTellsSubscribers(t *testing.T) {
 		frames <- taskFrame(tk)
 		return &a2a.Reply{Stream: a2a.NewChanStream(frames)} // and no more
 	})
-	c := m.Caller("agent", a2a.JSONRPC, m.Key("alice", ""))
+	c := m.Caller("agent", binding, m.Key("alice", ""))
 	c.Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
 	s, err := c.SubscribeToTask(t.Context(), a2a.SubscribeToTaskRequest{ID: "t-watched"})
 	if err != nil {

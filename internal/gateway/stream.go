@@ -122,6 +122,9 @@ func (s *acceptedStream) broke(err error) a2a.Frame {
 	}
 	cause := context.Cause(s.exchange)
 	s.stopped = errors.Is(cause, errShutdown) || errors.Is(cause, errFrozen)
+	if s.call.placing.home != nil && s.exchange.Err() == nil {
+		s.gateway.standings.failed(placeOf(s.call.target), false, s.gateway.Now())
+	}
 	return a2a.Frame{Err: s.gateway.unanswered(s.exchange, s.call, err).Err}
 }
 

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"strings"
 	"sync"
@@ -31,7 +32,14 @@ type Options struct {
 	// Environment is the mesh's own, and that of the local socket's principal;
 	// empty means parley.Dev.
 	Environment parley.Environment
-	// CachedKeys bounds the cache of verified keys; 0 means 4,096.
+	// Certificates judges client certificates; nil where none are taken.
+	Certificates Certificates
+	// TrustDomains are those whose SPIFFE ids are taken; none means that no
+	// SPIFFE id is.
+	TrustDomains []string
+	// Tokens verifies tokens of foreign issuers; nil where none are taken.
+	Tokens Tokens
+	// CachedKeys bounds the cache of verified keys and tokens; 0 means 4,096.
 	CachedKeys int
 	// FailuresPerMinute and FailureBurst limit failed attempts per remote
 	// address, over time and at once; 0 means 60 and 20.
@@ -114,19 +122,35 @@ type Credential struct {
 	// LocalSocket is set where the connection came through the mesh's own
 	// Unix socket, which only the mesh's user can open.
 	LocalSocket bool
+	// Certificates are those that the client presented in the TLS handshake, the
+	// leaf first; see PeerCertificates.
+	Certificates []*x509.Certificate
 }
 
 // Empty reports whether nothing was presented.
-func (c Credential) Empty() bool { return c.Authorization == "" && c.XAPIKey == "" }
+func (c Credential) Empty() bool { return !c.spoken() && len(c.Certificates) == 0 }
+
+// spoken reports whether a header presents a credential.
+func (c Credential) spoken() bool { return c.Authorization != "" || c.XAPIKey != "" }
 
 // Identify says who presents c. A key wins over the socket it came through, so
-// that whoever owns the machine can act as somebody else.
+// that whoever owns the machine can act as somebody else. A client certificate
+// and a key must prove the same principal; a certificate that proves nobody here
+// leaves it to the key.
 //
 // Errors: parley.Unauthorized (see Challenge), parley.Exhausted (see
 // RetryAfter), parley.Frozen (see FrozenCaller), or what the store ran into. The Caller is shared and must not be
 // changed.
 func (d *Directory) Identify(ctx context.Context, c Credential) (*Caller, error) {
-	if c.Empty() {
+	if len(c.Certificates) > 0 {
+		return d.identifyConnection(ctx, c)
+	}
+	return d.identifyRequest(ctx, c)
+}
+
+// identifyRequest says who presents what a request itself carries.
+func (d *Directory) identifyRequest(ctx context.Context, c Credential) (*Caller, error) {
+	if !c.spoken() {
 		if c.LocalSocket {
 			return d.local, nil
 		}
@@ -136,12 +160,15 @@ func (d *Directory) Identify(ctx context.Context, c Credential) (*Caller, error)
 	if reason != "" {
 		return nil, d.refuse(c, reason)
 	}
+	now := d.opts.Now()
+	if d.opts.Tokens != nil && c.Authorization != "" && isToken(text) {
+		return d.verifyToken(ctx, c, text, now)
+	}
 	id, ok := keyID(text)
 	if !ok {
 		return nil, d.refuse(c, ReasonMalformed)
 	}
 	hash := hashKey(text)
-	now := d.opts.Now()
 	if caller := d.cache.get(hash, now); caller != nil {
 		return admitted(caller)
 	}
@@ -194,16 +221,20 @@ func (d *Directory) verify(ctx context.Context, c Credential, id string, hash [3
 // nothing from the address's allowance: stock clients ask first and
 // authenticate after the challenge, and it costs no look-up.
 func (d *Directory) refuse(c Credential, reason Reason) error {
-	d.failures.count(reason)
-	if reason != ReasonNone {
+	return d.refuseWith(c, &Refusal{Reason: reason})
+}
+
+func (d *Directory) refuseWith(c Credential, r *Refusal) error {
+	d.failures.count(r.Reason)
+	if r.Reason != ReasonNone {
 		if wait := d.failures.charge(c.RemoteAddr, d.opts.Now()); wait > 0 {
 			return refused(&Refusal{Reason: ReasonLimited, RetryAfter: wait})
 		}
 	}
-	return refused(&Refusal{Reason: reason})
+	return refused(r)
 }
 
-// Invalidate forgets every verified key. Writes through this directory do it
+// Invalidate forgets every verified key and token. Writes through this directory do it
 // themselves; whoever follows the events of other processes calls it for
 // theirs.
 func (d *Directory) Invalidate() {

@@ -144,7 +144,7 @@ func TestIdentifyRefuses(t *testing.T) {
 				t.Fatalf("identified as %+v", caller)
 			}
 			wantRefusal(t, err, parley.Unauthorized, tc.reason)
-			if got := identity.Challenge(err); got != tc.challenge {
+			if got := identity.Challenge(err, ""); got != tc.challenge && !strings.HasPrefix(got, tc.challenge+`, error_description="`) {
 				t.Errorf("challenge %q, want %q", got, tc.challenge)
 			}
 			if msg := parley.PublicMessage(err); !strings.Contains(msg, "pk_") && !strings.Contains(msg, "key") {
@@ -298,7 +298,7 @@ func TestFailuresAreLimitedPerAddress(t *testing.T) {
 		if got := identity.RetryAfter(err); got != 2*time.Second {
 			t.Errorf("retry after %v, want 2s", got)
 		}
-		if identity.Challenge(err) != "" {
+		if identity.Challenge(err, "") != "" {
 			t.Error("a limited caller is challenged")
 		}
 		if m.store.Lookups() != before {

@@ -39,6 +39,8 @@ type changeData struct {
 	Kind      NameKind             `json:"kind,omitempty"`     // of CertName
 	CertName  string               `json:"certName,omitempty"` // linked or unlinked
 	Note      string               `json:"note,omitempty"`
+	Issuer    string               `json:"issuer,omitempty"`
+	Subject   string               `json:"subject,omitempty"`
 	ExpiresAt *time.Time           `json:"expiresAt,omitempty"`
 
 	By parley.PrincipalName `json:"by,omitempty"` // empty: the mesh itself

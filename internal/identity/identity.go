@@ -49,7 +49,10 @@ type Key struct {
 // Caller is an identified principal.
 type Caller struct {
 	Principal
-	KeyID string // which key proved it; empty for the local socket and anonymous callers
+	KeyID string // which key proved it; empty for the local socket, anonymous callers and tokens
+	// Issuer is whose token proved it; empty where none did. Roles then has
+	// those that the token gives as well, which are nowhere else.
+	Issuer string
 }
 
 // Has reports whether the caller has the role; admins have every role.
@@ -78,9 +81,19 @@ type Store interface {
 	SavePrincipal(ctx context.Context, p *Principal, events ...parley.Event) error
 	// FrozenPrincipals gives the names of all that are frozen.
 	FrozenPrincipals(ctx context.Context) ([]parley.PrincipalName, error)
-	// DeletePrincipal deletes the principal's keys with it. What its calls have
+	// DeletePrincipal deletes the principal's keys, names and links with it. What its calls have
 	// left belongs to nobody from then on, whoever has the name next.
 	DeletePrincipal(ctx context.Context, name parley.PrincipalName, version int64, events ...parley.Event) error
+
+	// Linked gives the link of a subject and its principal together.
+	Linked(ctx context.Context, issuer, subject string) (*Link, *Principal, error)
+	Links(ctx context.Context, principal parley.PrincipalName, limit int) ([]*Link, error)
+	AddLink(ctx context.Context, l *Link, events ...parley.Event) error
+	// AdmitPrincipal creates a principal and its link, both or none. An owner
+	// that does not exist is parley.Invalid.
+	AdmitPrincipal(ctx context.Context, p *Principal, l *Link, events ...parley.Event) error
+	TouchLink(ctx context.Context, issuer, subject string, at time.Time) error
+	RemoveLink(ctx context.Context, l *Link, events ...parley.Event) error
 
 	// KeyByID gives a key and its principal together.
 	KeyByID(ctx context.Context, id string) (*Key, *Principal, error)

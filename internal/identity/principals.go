@@ -32,19 +32,8 @@ type PrincipalChange struct {
 // owner; parley.Conflict where the name is taken.
 func (d *Directory) CreatePrincipal(ctx context.Context, n NewPrincipal) (*Principal, error) {
 	const op = "identity.createPrincipal"
-	p := &Principal{Name: n.Name, Owner: n.Owner, Roles: n.Roles, Description: n.Description, CreatedAt: d.opts.Now()}
-	if p.Owner == "" {
-		p.Owner = parley.DefaultOwner
-	}
-	wrong := checkPrincipalName(nil, "/name", n.Name)
-	env, err := parley.ParseEnvironment(string(n.Environment))
-	if err != nil {
-		wrong = append(wrong, parley.Field{Path: "/environment", Problem: fmt.Sprintf("%q is unknown", n.Environment), Fix: "use dev, test, staging or prod"})
-	}
-	p.Environment = env
-	wrong = checkRoles(wrong, n.Roles)
-	wrong = checkText(wrong, "/description", n.Description)
-	wrong, err = d.checkOwner(ctx, wrong, p.Owner)
+	p, wrong := d.newPrincipal(n)
+	wrong, err := d.checkOwner(ctx, wrong, p.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +41,22 @@ func (d *Directory) CreatePrincipal(ctx context.Context, n NewPrincipal) (*Princ
 		return nil, err
 	}
 	return d.addPrincipal(ctx, op, p)
+}
+
+// newPrincipal is a principal of what was asked for, with what is wrong with it
+// but for its owner.
+func (d *Directory) newPrincipal(n NewPrincipal) (p *Principal, wrong []parley.Field) {
+	p = &Principal{Name: n.Name, Owner: n.Owner, Roles: n.Roles, Description: n.Description, CreatedAt: d.opts.Now()}
+	if p.Owner == "" {
+		p.Owner = parley.DefaultOwner
+	}
+	wrong = checkPrincipalName(nil, "/name", n.Name)
+	env, err := parley.ParseEnvironment(string(n.Environment))
+	if err != nil {
+		wrong = append(wrong, parley.Field{Path: "/environment", Problem: fmt.Sprintf("%q is unknown", n.Environment), Fix: "use dev, test, staging or prod"})
+	}
+	p.Environment = env
+	return p, checkText(checkRoles(wrong, n.Roles), "/description", n.Description)
 }
 
 func (d *Directory) addPrincipal(ctx context.Context, op parley.Op, p *Principal) (*Principal, error) {

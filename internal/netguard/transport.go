@@ -23,6 +23,11 @@ const (
 	// forever.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
+
+	// Every open stream holds a connection over HTTP/1.1 with both buffers, and
+	// most streams are idle. What is larger than a buffer passes it by.
+	readBuffer  = 2 << 10 // bytes
+	writeBuffer = 2 << 10 // bytes
 )
 
 // TransportOptions tunes the connections to agents. The zero value works.
@@ -76,6 +81,8 @@ func (g *Guard) agentTransport(scheme string, opts TransportOptions) *http.Trans
 		IdleConnTimeout:        orDefault(opts.IdleTimeout, DefaultIdleTimeout),
 		MaxResponseHeaderBytes: orDefault(opts.HeaderBytes, DefaultHeaderBytes),
 		DisableCompression:     true,
+		ReadBufferSize:         readBuffer,
+		WriteBufferSize:        writeBuffer,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
@@ -125,39 +132,66 @@ type Transports struct {
 	opts  TransportOptions
 
 	mu sync.RWMutex
-	by map[string]*Transport
+	by map[string]pool
+}
+
+// pool is an agent's Transport and the Client it shows.
+type pool struct {
+	*Transport
+	client string
+}
+
+// Client is what a pool shows in TLS handshakes. The zero value is nothing, and
+// trusts the set's own roots.
+type Client struct {
+	ID  string      // tells two of them apart; never empty where TLS is set
+	TLS *tls.Config // its certificate and roots, instead of the set's
 }
 
 // Transports returns an empty set whose pools are made with opts.
 func (g *Guard) Transports(opts TransportOptions) *Transports {
-	return &Transports{guard: g, opts: opts, by: map[string]*Transport{}}
+	return &Transports{guard: g, opts: opts, by: map[string]pool{}}
 }
 
-// For returns the pool of an agent, always the same until Forget.
-func (t *Transports) For(agent string) *Transport {
+// For returns the pool of an agent, always the same until Forget or until it is
+// to show something else: then requests under way finish with what they had.
+func (t *Transports) For(agent string, show Client) *Transport {
 	t.mu.RLock()
-	pool := t.by[agent]
+	one, ok := t.by[agent]
 	t.mu.RUnlock()
-	if pool != nil {
-		return pool
+	if ok && one.client == show.ID {
+		return one.Transport
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if pool = t.by[agent]; pool == nil {
-		pool = t.guard.AgentTransport(t.opts)
-		t.by[agent] = pool
+	if one, ok = t.by[agent]; ok && one.client == show.ID {
+		return one.Transport
 	}
-	return pool
+	opts := t.opts
+	if show.TLS != nil {
+		opts.TLS = show.TLS
+	}
+	t.by[agent] = pool{t.guard.AgentTransport(opts), show.ID}
+	if ok {
+		one.CloseIdleConnections()
+	}
+	return t.by[agent].Transport
 }
 
-// Forget drops an agent's pool. Requests under way finish.
-func (t *Transports) Forget(agent string) {
+// Forget drops the pools of those of which gone is true. Requests under way
+// finish.
+func (t *Transports) Forget(gone func(agent string) bool) {
 	t.mu.Lock()
-	pool := t.by[agent]
-	delete(t.by, agent)
+	var dropped []pool
+	for agent, one := range t.by {
+		if gone(agent) {
+			dropped = append(dropped, one)
+			delete(t.by, agent)
+		}
+	}
 	t.mu.Unlock()
-	if pool != nil {
-		pool.CloseIdleConnections()
+	for _, one := range dropped {
+		one.CloseIdleConnections()
 	}
 }
 
@@ -165,7 +199,7 @@ func (t *Transports) Forget(agent string) {
 func (t *Transports) Close() {
 	t.mu.Lock()
 	pools := t.by
-	t.by = map[string]*Transport{}
+	t.by = map[string]pool{}
 	t.mu.Unlock()
 	for _, pool := range pools {
 		pool.CloseIdleConnections()

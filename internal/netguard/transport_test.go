@@ -118,16 +118,16 @@ func TestTransportsAreApart(t *testing.T) {
 	defer server.Close()
 	set := localGuard().Transports(netguard.TransportOptions{})
 	defer set.Close()
-	if first := set.For("a"); first != set.For("a") {
+	if first := set.For("a", netguard.Client{}); first != set.For("a", netguard.Client{}) {
 		t.Error("one agent has two pools")
 	}
-	ask(t, set.For("a"), server.URL)
-	if _, reused := ask(t, set.For("b"), server.URL); reused {
+	ask(t, set.For("a", netguard.Client{}), server.URL)
+	if _, reused := ask(t, set.For("b", netguard.Client{}), server.URL); reused {
 		t.Error("agent b was asked over a connection of agent a")
 	}
-	before := set.For("a")
-	set.Forget("a")
-	if set.For("a") == before {
+	before := set.For("a", netguard.Client{})
+	set.Forget(func(agent string) bool { return agent == "a" })
+	if set.For("a", netguard.Client{}) == before {
 		t.Error("a forgotten pool came back")
 	}
 	if _, reused := ask(t, before, server.URL); reused {

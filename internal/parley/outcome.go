@@ -67,6 +67,7 @@ const (
 	ShapeRefused    Shape = "refused"     // the mesh refused
 	ShapeMeshDied   Shape = "mesh_died"   // begun, and no end was recorded
 	ShapeStore      Shape = "store"       // the mesh's own store failed
+	ShapeToken      Shape = "token"       // no access token for the agent could be had; nothing was sent to it
 )
 
 // verdicts is the one table that sorts failure shapes into classes: task
@@ -129,6 +130,7 @@ var verdicts = map[Shape]Verdict{
 	ShapeRefused:    {OutcomeDenied, false},
 	ShapeMeshDied:   {OutcomeUnknown, false},
 	ShapeStore:      {OutcomeDenied, true},
+	ShapeToken:      {OutcomeAgentError, true}, // as its 401 would be, which is what it would answer
 }
 
 // Judge sorts a failure shape into its class. A shape that the table does not

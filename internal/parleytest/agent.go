@@ -3,7 +3,6 @@ package parleytest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
+	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -56,7 +56,7 @@ func NewAgent(t testing.TB, bindings ...a2a.Binding) *Agent {
 	options := a2a.ServerOptions{KeepAlive: 100 * time.Millisecond}
 	a.server = a2a.Server{Handler: a2a.HandlerFunc(a.handle), Card: a.serveCard, Options: options}
 	if slices.Contains(bindings, a2a.GRPC) {
-		a.GRPC = ServeGRPC(t, a2agrpc.NewServer(a2agrpc.Serving(a2a.HandlerFunc(a.handle)), a2agrpc.Options{A2A: options}))
+		a.GRPC = a2atest.ServeGRPC(t, a2agrpc.NewServer(a2agrpc.Serving(a2a.HandlerFunc(a.handle)), a2agrpc.Options{A2A: options}))
 	}
 	a.card = Card(a.URL, bindings...)
 	for i := range a.card.SupportedInterfaces {
@@ -77,23 +77,6 @@ func NewAgent(t testing.TB, bindings ...a2a.Binding) *Agent {
 		<-done
 	})
 	return a
-}
-
-// ServeGRPC serves on loopback until the test ends, and gives the host:port.
-func ServeGRPC(t testing.TB, s *a2agrpc.Server) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(listener) }()
-	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
 }
 
 // Card is a card of v1.0 for an agent at one address.

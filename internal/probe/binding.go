@@ -101,7 +101,7 @@ func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Bi
 
 // ask sends one request and reads its bounded answer.
 func (l *look) ask(r *http.Request) (answer, error) {
-	resp, err := l.transport.RoundTrip(r)
+	resp, err := l.transportTo(r.URL).RoundTrip(r)
 	if err != nil {
 		return answer{}, err
 	}

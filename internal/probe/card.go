@@ -85,6 +85,7 @@ func (l *look) explainSecurity(card *a2a.AgentCard) {
 	if !possible {
 		level = registry.Warning
 	}
+	l.otherEndpoint(card)
 	names := slices.Sorted(maps.Keys(card.SecuritySchemes))
 	for _, name := range names[:min(len(names), maxSchemes)] {
 		path := "securitySchemes." + plain(name)
@@ -97,21 +98,47 @@ func (l *look) explainSecurity(card *a2a.AgentCard) {
 		}
 	}
 	if !possible {
-		l.problem(registry.Warning, "securityRequirements", "the mesh cannot meet any of them: it shows an agent one bearer token, API key or user and password", "let the agent accept one of these")
+		l.problem(registry.Warning, "securityRequirements", "the mesh cannot meet any of them: it shows an agent one bearer token, API key, or user and password, and a client certificate beside it", "let the agent accept these")
 	}
 }
 
-// canMeet tells whether one credential meets the requirement.
+// canMeet tells whether one credential, with a client certificate beside it,
+// meets the requirement.
 func (l *look) canMeet(card *a2a.AgentCard, r a2a.SecurityRequirement) bool {
-	if len(r.Schemes) > 1 {
-		return false
-	}
+	inRequest, certificates := 0, 0
 	for name := range r.Schemes {
-		if c, _ := credentialFor(card.SecuritySchemes[name]); c == nil {
+		c, _ := credentialFor(card.SecuritySchemes[name])
+		switch {
+		case c == nil:
 			return false
+		case c.Kind == registry.Certificate:
+			certificates++
+		default:
+			inRequest++
 		}
 	}
-	return true
+	return inRequest <= 1 && certificates <= 1
+}
+
+// otherEndpoint warns where the card names another token endpoint than the one
+// that was stored: the secret stays with the latter.
+func (l *look) otherEndpoint(card *a2a.AgentCard) {
+	c := l.request.Credential
+	if c == nil || c.Token == nil {
+		return
+	}
+	named := ""
+	for _, s := range card.SecuritySchemes {
+		if s.OAuth2 == nil || s.OAuth2.Flows.ClientCredentials == nil {
+			continue
+		}
+		if named = s.OAuth2.Flows.ClientCredentials.TokenURL; named == c.Token.URL {
+			return
+		}
+	}
+	if named != "" {
+		l.problem(registry.Warning, "securitySchemes", "the card names another token endpoint than the credential is stored with; the secret still goes to "+plain(c.Token.URL)+" only", "if the new one is right: "+registry.AuthCommand(l.request.Agent, registry.Credential{Kind: registry.OAuth2}))
+	}
 }
 
 // credentialFor gives the shape of credential that a scheme wants, nil if the
@@ -131,12 +158,24 @@ func credentialFor(s a2a.SecurityScheme) (*registry.Credential, string) {
 		return &registry.Credential{Kind: registry.Basic}, "user and password (basic)"
 	case s.HTTPAuth != nil:
 		return nil, "HTTP authentication by " + plain(s.HTTPAuth.Scheme)
+	case s.OAuth2 != nil && s.OAuth2.Flows.ClientCredentials != nil:
+		return oauthFor(s.OAuth2.Flows.ClientCredentials), "OAuth 2 (client credentials)"
 	case s.OAuth2 != nil:
-		return nil, "OAuth 2"
+		return nil, "OAuth 2 with a person"
 	case s.OpenIDConnect != nil:
 		return nil, "OpenID Connect"
 	case s.MutualTLS != nil:
-		return nil, "a client certificate"
+		return &registry.Credential{Kind: registry.Certificate}, "a client certificate"
 	}
 	return nil, "an unknown scheme"
+}
+
+// oauthFor is the shape of a client of the flow. What the card names is advice
+// for an operator: the mesh asks for tokens only where an operator said.
+func oauthFor(f *a2a.OAuthFlow) *registry.Credential {
+	c := &registry.Credential{Kind: registry.OAuth2, Token: &registry.TokenRequest{URL: f.TokenURL, Scopes: slices.Sorted(maps.Keys(f.Scopes))}}
+	if !c.Possible() { // the card's address or scopes are odd: the command alone is said
+		c.Token = nil
+	}
+	return c
 }

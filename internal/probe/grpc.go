@@ -68,7 +68,7 @@ func (l *look) askGRPC(ctx context.Context, i registry.Interface, at a2a.GRPCAdd
 		u.Scheme = "http"
 	}
 	l.present(u, header) // a query parameter has no place in gRPC
-	client := &a2agrpc.Client{Pool: l.grpc, Limits: jsonwire.Limits{MaxBytes: maxAnswerBytes}}
+	client := &a2agrpc.Client{Pool: l.grpcAt(u), Limits: jsonwire.Limits{MaxBytes: maxAnswerBytes}}
 	reply, err := client.Do(ctx, a2a.Endpoint{URL: at.URL(), Binding: a2a.GRPC, Version: a2a.V10, Tenant: i.Tenant}, q, header)
 	_, failedTLS := errors.AsType[*a2agrpc.TLSError](err)
 	switch failure, broken := errors.AsType[*a2a.TransportError](err); {

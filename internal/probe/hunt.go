@@ -113,7 +113,7 @@ func (l *look) see(ctx context.Context, p place) sighting {
 	}
 	u := *p.url
 	l.present(&u, header)
-	resp, err := l.cards.Fetch(ctx, u.String(), netguard.Request{Header: header})
+	resp, err := l.cardsAt(&u).Fetch(ctx, u.String(), netguard.Request{Header: header})
 	switch {
 	case resp != nil && resp.Status == http.StatusNotModified && conditional:
 		return sighting{kind: documentKind(l.request.Card), result: "an agent card, unchanged", card: l.request.Card, etag: l.request.ETag}

@@ -58,9 +58,17 @@ func (l Limits) orDefaults() Limits {
 type Options struct {
 	TLS    *tls.Config // nil: the system's roots
 	Limits Limits
+	// Tokens says how a credential stands in a request; nil where credentials
+	// themselves say. See upstream.Tokens.
+	Tokens Tokens
 	// MaxCard is the largest card that is fetched, in bytes. Range (0,
 	// a2a.MaxCardBytes]; zero means a2a.MaxCardBytes.
 	MaxCard int64
+}
+
+// Tokens says how a credential stands in a request.
+type Tokens interface {
+	Present(ctx context.Context, c *registry.Credential) (registry.Presented, error)
 }
 
 // Inspector looks at agents for the registry.
@@ -68,7 +76,10 @@ type Inspector struct {
 	guard  *netguard.Guard
 	cards  *netguard.FetchClient
 	tls    *tls.Config
+	tokens Tokens
 	limits Limits
+
+	options Options
 }
 
 var _ registry.Inspector = (*Inspector)(nil)
@@ -77,11 +88,22 @@ var _ registry.Inspector = (*Inspector)(nil)
 func New(guard *netguard.Guard, o Options) *Inspector {
 	limits := o.Limits.orDefaults()
 	return &Inspector{
-		guard: guard, tls: o.TLS, limits: limits,
-		cards: guard.FetchClient(netguard.FetchOptions{
-			MaxBody: cmp.Or(o.MaxCard, a2a.MaxCardBytes), HeaderTimeout: limits.Fetch, Timeout: limits.Fetch, UserAgent: userAgent, TLS: o.TLS,
-		}),
+		guard: guard, tls: o.TLS, tokens: o.Tokens, limits: limits,
+		cards: guard.FetchClient(fetchOptions(o, limits, o.TLS)), options: o,
 	}
+}
+
+func fetchOptions(o Options, limits Limits, config *tls.Config) netguard.FetchOptions {
+	return netguard.FetchOptions{
+		MaxBody: cmp.Or(o.MaxCard, a2a.MaxCardBytes), HeaderTimeout: limits.Fetch, Timeout: limits.Fetch, UserAgent: userAgent, TLS: config,
+	}
+}
+
+// grpcPool makes connections for one look.
+func (i *Inspector) grpcPool(config *tls.Config) *a2agrpc.Pool {
+	return a2agrpc.NewPool(a2agrpc.PoolOptions{
+		DialTLS: i.guard.AgentDialer("https"), DialPlain: i.guard.AgentDialer("http"), TLS: config, DialTimeout: i.limits.Probe,
+	})
 }
 
 // look is one inspection under way.
@@ -90,9 +112,15 @@ type look struct {
 	request   registry.InspectRequest
 	transport *netguard.Transport // of this look alone, closed at its end
 	grpc      *a2agrpc.Pool       // the same
-	found     *registry.Inspection
-	atHost    bool   // the card was found at the host's own place, while a path was asked for
-	auth      string // the command that stores what the card asks for; empty if it names nothing possible
+	// certified, certifiedCards and certifiedGRPC show the client certificate;
+	// nil without one.
+	certified      *netguard.Transport
+	certifiedCards *netguard.FetchClient
+	certifiedGRPC  *a2agrpc.Pool
+	shown          registry.Presented // the credential, as it stands in a request
+	found          *registry.Inspection
+	atHost         bool   // the card was found at the host's own place, while a path was asked for
+	auth           string // the command that stores what the card asks for; empty if it names nothing possible
 }
 
 // Inspect finds the card, judges it and probes its interfaces; see
@@ -103,13 +131,18 @@ func (i *Inspector) Inspect(ctx context.Context, request registry.InspectRequest
 	l := &look{
 		Inspector: i, request: request,
 		transport: i.guard.AgentTransport(netguard.TransportOptions{TLS: i.tls, IdlePerAgent: probesAtOnce}),
-		grpc: a2agrpc.NewPool(a2agrpc.PoolOptions{
-			DialTLS: i.guard.AgentDialer("https"), DialPlain: i.guard.AgentDialer("http"), TLS: i.tls, DialTimeout: i.limits.Probe,
-		}),
-		found: &registry.Inspection{Use: -1},
+		grpc:      i.grpcPool(i.tls),
+		found:     &registry.Inspection{Use: -1},
 	}
 	defer l.transport.CloseIdleConnections()
 	defer l.grpc.Close()
+	if err := l.certify(); err != nil {
+		return l.found, err
+	}
+	if l.certified != nil {
+		defer l.certified.CloseIdleConnections()
+		defer l.certifiedGRPC.Close()
+	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, i.limits.Total)
 	defer cancel()
@@ -129,6 +162,9 @@ func (l *look) run(ctx context.Context) error {
 		return l.fail(parley.Invalid, "this address cannot be used", parley.Field{Path: "url", Problem: err.Error()})
 	}
 	if err := l.checkAddress(places[0].url); err != nil {
+		return err
+	}
+	if err := l.prepare(ctx); err != nil {
 		return err
 	}
 	raw, err := l.hunt(ctx, places)
@@ -179,12 +215,78 @@ func (l *look) checkAddress(u *url.URL) error {
 	})
 }
 
+// prepare gets what is shown to the agent.
+func (l *look) prepare(ctx context.Context) (err error) {
+	c := l.request.Credential
+	if l.tokens == nil || c == nil {
+		l.shown = c.Present()
+		return nil
+	}
+	if l.shown, err = l.tokens.Present(ctx, c); err != nil {
+		// The reason is for whoever manages the agent: its cause names the token
+		// endpoint, and nothing of what it was sent.
+		return l.fail(parley.AgentFailed, "no token for the agent: "+reason(err))
+	}
+	return nil
+}
+
+// reason is the innermost message that a failure to get a token has for an
+// operator.
+func reason(err error) string {
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause.Error()
+	}
+	return parley.PublicMessage(err)
+}
+
+// certify makes the clients that show the credential's certificate, if it has
+// one.
+func (l *look) certify() error {
+	c := l.request.Credential
+	if c == nil || c.Certificate == nil {
+		return nil
+	}
+	config, err := c.Certificate.TLS()
+	if err != nil {
+		return l.fail(parley.Invalid, "the client certificate cannot be used", parley.Field{Path: "certificate", Problem: "does not fit its key", Fix: registry.AuthCommand(l.request.Agent, registry.Credential{Kind: registry.Certificate})})
+	}
+	l.certified = l.guard.AgentTransport(netguard.TransportOptions{TLS: config, IdlePerAgent: probesAtOnce})
+	l.certifiedGRPC = l.grpcPool(config)
+	l.certifiedCards = l.guard.FetchClient(fetchOptions(l.options, l.limits, config))
+	return nil
+}
+
+// cardsAt is the client for cards at an address, as transportTo is for calls.
+func (l *look) cardsAt(u *url.URL) *netguard.FetchClient {
+	if l.certifiedCards != nil && l.request.Credential.For(u.String()) {
+		return l.certifiedCards
+	}
+	return l.cards
+}
+
+// grpcAt is the pool for a gRPC address, as transportTo is for the others.
+func (l *look) grpcAt(u *url.URL) *a2agrpc.Pool {
+	if l.certifiedGRPC != nil && l.request.Credential.For(u.String()) {
+		return l.certifiedGRPC
+	}
+	return l.grpc
+}
+
+// transportTo is the pool for an address: the one with the client certificate
+// at the origin that it is for.
+func (l *look) transportTo(u *url.URL) *netguard.Transport {
+	if l.certified != nil && l.request.Credential.For(u.String()) {
+		return l.certified
+	}
+	return l.transport
+}
+
 // present adds the credential where this is the origin it was stored for.
 func (l *look) present(u *url.URL, h http.Header) {
 	if !l.request.Credential.For(u.String()) {
 		return
 	}
-	switch p := l.request.Credential.Present(); {
+	switch p := l.shown; {
 	case p.Header != "":
 		h.Set(p.Header, p.Value)
 	case p.Query != "":

@@ -143,7 +143,7 @@ func TestCredentialIsNotShownAfterARedirect(t *testing.T) {
 func TestSchemesTheMeshCannotMeet(t *testing.T) {
 	const all = `,"securitySchemes":{` +
 		`"a":{"apiKeySecurityScheme":{"location":"cookie","name":"sid"}},` +
-		`"b":{"oauth2SecurityScheme":{"flows":{"clientCredentials":{"tokenUrl":"https://example.com/token","scopes":{}}}}},` +
+		`"b":{"oauth2SecurityScheme":{"flows":{"clientCredentials":{"tokenUrl":"https://example.com/token;$(id)","scopes":{"read":"","a;b":""}}}}},` +
 		`"c":{"openIdConnectSecurityScheme":{"openIdConnectUrl":"https://example.com/oidc"}},` +
 		`"d":{"mtlsSecurityScheme":{}},` +
 		`"e":{"httpAuthSecurityScheme":{"scheme":"Digest"}},` +
@@ -152,19 +152,17 @@ func TestSchemesTheMeshCannotMeet(t *testing.T) {
 		`"i":{"apiKeySecurityScheme":{"location":"header","name":"X$(id)"}},` +
 		`"g":{"httpAuthSecurityScheme":{"scheme":"basic"}}}`
 	a := newAgent(t)
-	a.card = cardOf(all+`,"securityRequirements":[{"schemes":{"b":{}}},{"schemes":{"f":{},"g":{}}}]`, rpc(a.URL+"/rpc"))
+	a.card = cardOf(all+`,"securityRequirements":[{"schemes":{"c":{}}},{"schemes":{"f":{},"g":{}}}]`, rpc(a.URL+"/rpc"))
 	in, _, text := look(t, loopback(), registry.InspectRequest{Agent: "echo", URL: a.URL})
 	if text != "" {
 		t.Fatal(text)
 	}
 	want := `securitySchemes.a: the agent takes an API key in the cookie sid, which the mesh cannot show yet
-securitySchemes.b: the agent takes OAuth 2, which the mesh cannot show yet
 securitySchemes.c: the agent takes OpenID Connect, which the mesh cannot show yet
-securitySchemes.d: the agent takes a client certificate, which the mesh cannot show yet
 securitySchemes.e: the agent takes HTTP authentication by Digest, which the mesh cannot show yet
 securitySchemes.h: the agent takes an API key in the header X;rm -rf $HOME, which the mesh cannot show yet
 securitySchemes.i: the agent takes an API key in the header X$(id), which the mesh cannot show yet
-securityRequirements: the mesh cannot meet any of them: it shows an agent one bearer token, API key or user and password (let the agent accept one of these)
+securityRequirements: the mesh cannot meet any of them: it shows an agent one bearer token, API key, or user and password, and a client certificate beside it (let the agent accept these)
 `
 	if got := lines(in, registry.Warning); got != want {
 		t.Errorf("warnings:\n%swant:\n%s", got, want)
@@ -172,14 +170,16 @@ securityRequirements: the mesh cannot meet any of them: it shows an agent one be
 	if got := lines(in, registry.Note); strings.Contains(got, "another origin") {
 		t.Errorf("the card's own origin is called another one:\n%s", got)
 	}
-	want = `securitySchemes.f: the agent takes an API key in the query key (parley agent auth echo --api-key --query key)
+	want = `securitySchemes.b: the agent takes OAuth 2 (client credentials) (parley agent auth echo --oauth2 --client-id ID --client-secret-file FILE --token-url 'https://example.com/token;$(id)' --scope 'a;b' --scope read)
+securitySchemes.d: the agent takes a client certificate (parley agent auth echo --client-cert FILE --client-key FILE)
+securitySchemes.f: the agent takes an API key in the query key (parley agent auth echo --api-key --query key)
 securitySchemes.g: the agent takes user and password (basic) (parley agent auth echo --basic USER)
 `
 	if got := lines(in, registry.Note); got != want {
 		t.Errorf("notes:\n%swant:\n%s", got, want)
 	}
 
-	a.card = cardOf(all+`,"securityRequirements":[{"schemes":{"b":{}}},{"schemes":{"g":{}}}]`, rpc(a.URL+"/rpc"))
+	a.card = cardOf(all+`,"securityRequirements":[{"schemes":{"c":{}}},{"schemes":{"b":{},"d":{}}}]`, rpc(a.URL+"/rpc"))
 	in, _, _ = look(t, loopback(), registry.InspectRequest{URL: a.URL})
 	if got := lines(in, registry.Warning); got != "" {
 		t.Errorf("one requirement can be met, and yet:\n%s", got)

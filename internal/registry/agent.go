@@ -66,6 +66,12 @@ type Agent struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Version   int64 // grows with every change; compare-and-set
+
+	// CalledAt is when it was last called, to about a minute, and SeenAt when a
+	// look last went well; zero for never. They are the store's own: saving an
+	// agent does not change CalledAt, and sets SeenAt where CheckErr is empty.
+	CalledAt time.Time
+	SeenAt   time.Time
 }
 
 // Pending is a card that waits for approval. It holds all that Approve needs,

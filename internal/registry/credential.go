@@ -25,6 +25,11 @@ const (
 	Bearer CredentialKind = "bearer"
 	APIKey CredentialKind = "api_key" // in a header or query parameter of a given name
 	Basic  CredentialKind = "basic"
+	// OAuth2 is a bearer token that the mesh itself gets from a token endpoint.
+	OAuth2 CredentialKind = "oauth2"
+	// Certificate is a client certificate alone. One may also stand beside a
+	// credential of another kind.
+	Certificate CredentialKind = "client_certificate"
 )
 
 // Where an API key stands in a request.
@@ -36,14 +41,17 @@ const (
 // Credential is what the mesh shows an agent. Secret is sealed at rest; no way
 // of printing or encoding a Credential shows it.
 type Credential struct {
-	Agent     parley.AgentName
-	Kind      CredentialKind
-	In        string           // api_key: InHeader or InQuery
-	Name      string           // api_key: the header's or parameter's name; basic: the user
-	Origin    string           // scheme://host:port it may go to
-	Secret    string           `json:"-"`
-	Owner     parley.OwnerName // whose key seals it
-	CreatedAt time.Time
+	Agent  parley.AgentName
+	Kind   CredentialKind
+	In     string        // api_key: InHeader or InQuery
+	Name   string        // api_key: the header's or parameter's name; basic: the user; oauth2: the client id
+	Origin string        // scheme://host:port it may go to
+	Token  *TokenRequest // oauth2: where its tokens are had; else nil
+	// Certificate is shown in the TLS handshake; nil for none.
+	Certificate *ClientCertificate
+	Secret      string           `json:"-"`
+	Owner       parley.OwnerName // whose key seals it
+	CreatedAt   time.Time
 }
 
 // String describes the credential without its secret.
@@ -51,6 +59,9 @@ func (c Credential) String() string {
 	s := string(c.Kind)
 	if c.Name != "" {
 		s += " " + c.Name
+	}
+	if c.Certificate != nil {
+		s += " with " + c.Certificate.String()
 	}
 	return s + " for " + c.Origin
 }
@@ -79,10 +90,17 @@ type Presented struct {
 	Value  string
 }
 
-// Present says how the credential is shown. Whoever uses it asks For first.
+// Bearing is a bearer token as it stands in a request.
+func Bearing(token string) Presented {
+	return Presented{Header: "Authorization", Value: "Bearer " + token}
+}
+
+// Present says how the credential is shown, where it alone tells: a token of
+// OAuth2 has to be had first (see package upstream), and a certificate stands
+// in no request. Whoever uses it asks For first.
 func (c *Credential) Present() Presented {
 	switch {
-	case c == nil:
+	case c == nil || c.Kind == OAuth2 || c.Kind == Certificate:
 		return Presented{}
 	case c.Kind == Basic:
 		pair := base64.StdEncoding.EncodeToString([]byte(c.Name + ":" + c.Secret))
@@ -92,7 +110,7 @@ func (c *Credential) Present() Presented {
 	case c.Kind == APIKey:
 		return Presented{Header: c.Name, Value: c.Secret}
 	}
-	return Presented{Header: "Authorization", Value: "Bearer " + c.Secret}
+	return Bearing(c.Secret)
 }
 
 // OriginOf gives the origin of an absolute http or https address as
@@ -123,6 +141,12 @@ func OriginOf(address string) (string, error) {
 func (c *Credential) Possible() bool {
 	shape := *c
 	shape.Secret = "x"
+	switch shape.Kind {
+	case Certificate:
+		return true // any will do
+	case OAuth2:
+		shape.Name = "x" // the client's id is no matter of its shape
+	}
 	return len(shape.check()) == 0
 }
 
@@ -143,10 +167,15 @@ func (c *Credential) check() []parley.Field {
 		}
 	case APIKey:
 		c.checkAPIKey(add)
+	case OAuth2, Certificate:
 	default:
-		add("kind", fmt.Sprintf("%q is unknown", c.Kind), "use bearer, api_key or basic")
+		add("kind", fmt.Sprintf("%q is unknown", c.Kind), "use bearer, api_key, basic, oauth2 or client_certificate")
 	}
+	wrong = append(wrong, c.checkParts()...)
 	switch {
+	case c.Kind == Certificate && c.Secret != "":
+		add("secret", "does not go with a client certificate alone", "leave it out; the key is part of the certificate")
+	case c.Kind == Certificate:
 	case c.Secret == "":
 		add("secret", "is empty", "give the token, key or password")
 	case len(c.Secret) > maxSecretBytes:
@@ -207,6 +236,18 @@ func AuthCommand(agent parley.AgentName, c Credential) string {
 		return s + " --api-key --query " + shellWord(c.Name)
 	case c.Kind == APIKey:
 		return s + " --api-key --header " + shellWord(c.Name)
+	case c.Kind == Certificate:
+		return s + " --client-cert FILE --client-key FILE"
+	case c.Kind == OAuth2:
+		s += " --oauth2 --client-id ID --client-secret-file FILE --token-url "
+		if c.Token == nil || c.Token.URL == "" {
+			return s + "URL"
+		}
+		s += shellWord(c.Token.URL)
+		for _, scope := range c.Token.Scopes {
+			s += " --scope " + shellWord(scope)
+		}
+		return s
 	}
 	return s + " --bearer"
 }

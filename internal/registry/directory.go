@@ -2,9 +2,11 @@ package registry
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -20,7 +22,72 @@ type Target struct {
 	// Credential is what to show at the interface; nil for none. It is already
 	// known to be for the interface's origin.
 	Credential *Credential
-	Presented  Presented // Credential as it stands in a request
+	Presented  Presented // Credential as it stands in a request; none for OAuth2, whose tokens come and go
+	// TLS shows the credential's client certificate to the agent; nil where it
+	// has none. It is for the interface's origin, over every protocol, and TLSID
+	// tells two of them apart.
+	TLS   *tls.Config
+	TLSID string
+
+	// Instance is the instance that this is a target of; nil for the agent's own
+	// address.
+	Instance *Instance
+	// Instances are the targets of the agent's instances; only the agent's own
+	// address has them.
+	Instances []*Target
+}
+
+// Place names the instance as records do: empty for the agent's own address.
+func (t *Target) Place() string {
+	if t.Instance == nil {
+		return ""
+	}
+	return t.Instance.ID
+}
+
+// All are the targets of an agent: its own address, then its instances.
+func (t *Target) All() []*Target { return append([]*Target{t}, t.Instances...) }
+
+// At gives the target of an instance, nil where there is none of that id.
+func (t *Target) At(place string) *Target {
+	if place == t.Place() {
+		return t
+	}
+	for _, one := range t.Instances {
+		if one.Place() == place {
+			return one
+		}
+	}
+	return nil
+}
+
+// Callable is nil where new work can be given to the agent, at its own address
+// or an instance; else Ready's error of the former.
+func (t *Target) Callable() error {
+	err := t.Ready()
+	if err == nil || errors.Is(err, ErrSuspended) {
+		return err
+	}
+	for _, one := range t.Instances {
+		if one.TakesNew() {
+			return nil
+		}
+	}
+	return err
+}
+
+// TakesNew reports whether new work may go to the target, as far as the
+// registry knows.
+func (t *Target) TakesNew() bool {
+	return t.Ready() == nil && (t.Instance == nil || t.Instance.Status == InstanceReady)
+}
+
+// Seen is when the target was last looked at, and whether that went well.
+func (t *Target) Seen() (at time.Time, well bool) {
+	if i := t.Instance; i != nil {
+		return i.CheckedAt, i.CheckErr == ""
+	}
+	return t.Agent.CheckedAt, t.Agent.CheckErr == ""
 }
 
 // Why an agent cannot be called, as Ready's error wraps it.
@@ -36,7 +103,7 @@ var (
 // it is in the cause only.
 func (t *Target) Ready() error {
 	a := t.Agent
-	if a.Status == Active && t.Interface.URL != "" {
+	if t.Interface.URL != "" && (a.Status == Active || a.Status == Unproven && t.Instance != nil) {
 		return nil
 	}
 	message, cause := fmt.Sprintf("agent %s is not proven to answer; its operator can see why", a.Name), ErrUnproven
@@ -111,14 +178,51 @@ func (d *Directory) load(ctx context.Context, name parley.AgentName) (*Target, e
 	if err != nil {
 		return nil, err
 	}
-	t := &Target{Agent: a, Interface: a.inUse()}
-	t.Binding = t.Interface.Speaks()
 	c, err := d.store.Credential(ctx, name)
-	switch {
-	case err == nil && c.For(t.Interface.URL):
-		t.Credential, t.Presented = c, c.Present()
-	case err != nil && parley.KindOf(err) != parley.NotFound:
+	if err != nil && parley.KindOf(err) != parley.NotFound {
 		return nil, err
 	}
+	if err != nil {
+		c = nil
+	}
+	t, err := newTarget(a, a.inUse(), c)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := d.store.Instances(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range instances {
+		one, err := newTarget(a, i.inUse(), i.allowed(c))
+		if err != nil {
+			return nil, err
+		}
+		one.Instance = i
+		t.Instances = append(t.Instances, one)
+	}
 	return t, nil
+}
+
+// newTarget is the target at an interface, which is shown c where c is for it.
+func newTarget(a *Agent, at Interface, c *Credential) (*Target, error) {
+	t := &Target{Agent: a, Interface: at, Binding: at.Speaks()}
+	if !c.For(at.URL) {
+		return t, nil
+	}
+	return t, t.show(c)
+}
+
+// show makes c what is shown at the target.
+func (t *Target) show(c *Credential) error {
+	t.Credential, t.Presented = c, c.Present()
+	if c.Certificate == nil {
+		return nil
+	}
+	var err error
+	if t.TLS, err = c.Certificate.TLS(); err != nil {
+		return fmt.Errorf("the stored client certificate of agent %s cannot be used: %w", t.Agent.Name, err)
+	}
+	t.TLSID = c.Certificate.Fingerprint()
+	return nil
 }

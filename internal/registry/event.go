@@ -17,11 +17,17 @@ const (
 	EventApproved    = "agent.approved"
 	EventSuspended   = "agent.suspended"
 	EventResumed     = "agent.resumed"
+	EventMoved       = "agent.moved" // its address is another one
 	EventRemoved     = "agent.removed"
 	EventAllowed     = "agent.allowed"
 	EventDisallowed  = "agent.disallowed"
 	EventAuthSet     = "agent.auth_set"
 	EventAuthRemoved = "agent.auth_removed"
+
+	EventInstanceAdded    = "agent.instance_added"
+	EventInstanceChanged  = "agent.instance_changed" // what a look at it found differs
+	EventInstanceDraining = "agent.instance_draining"
+	EventInstanceRemoved  = "agent.instance_removed"
 )
 
 // EventData is what an agent's event tells; members that do not apply are
@@ -40,6 +46,10 @@ type EventData struct {
 	Grantee  parley.OwnerName `json:"grantee,omitempty"` // the owner allowed or disallowed
 	Kind     CredentialKind   `json:"kind,omitempty"`    // of the credential
 	Origin   string           `json:"origin,omitempty"`  // of the credential
+	// Instance is what an event of an instance is about; URL, Address, Binding
+	// and CheckErr are then the instance's.
+	Instance       string         `json:"instance,omitempty"`
+	InstanceStatus InstanceStatus `json:"instanceStatus,omitempty"`
 }
 
 // event makes an event of a with a's present state; more may fill in the rest.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/parley-mesh/parley/internal/parley"
@@ -14,6 +15,8 @@ type memory struct {
 	mu          sync.Mutex
 	agents      map[parley.AgentName]*Agent
 	credentials map[parley.AgentName]Credential
+	instances   map[string]*Instance // by "agent id"
+	open        map[string]int       // by "agent id"
 	events      []parley.Event
 	reads       int
 	// before runs at the start of every SaveAgent, outside the lock; nil for
@@ -22,7 +25,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{agents: map[parley.AgentName]*Agent{}, credentials: map[parley.AgentName]Credential{}}
+	return &memory{agents: map[parley.AgentName]*Agent{}, credentials: map[parley.AgentName]Credential{}, instances: map[string]*Instance{}, open: map[string]int{}}
 }
 
 func (m *memory) Agent(_ context.Context, name parley.AgentName) (*Agent, error) {
@@ -121,4 +124,55 @@ func (m *memory) told() string {
 	s := kinds(m.events)
 	m.events = nil
 	return s
+}
+
+func (m *memory) Instances(_ context.Context, agent parley.AgentName) ([]*Instance, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []*Instance
+	for _, i := range m.instances {
+		if agent == "" || i.Agent == agent {
+			all = append(all, i.clone())
+		}
+	}
+	slices.SortFunc(all, func(a, b *Instance) int { return strings.Compare(string(a.Agent)+" "+a.ID, string(b.Agent)+" "+b.ID) })
+	return all, nil
+}
+
+func (m *memory) SaveInstance(_ context.Context, i *Instance, events ...parley.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := string(i.Agent) + " " + i.ID
+	if stored := m.instances[key]; stored == nil && i.Version != 0 || stored != nil && stored.Version != i.Version {
+		return parley.E("memory.save_instance", parley.Conflict, parley.Subject(i.Agent), "changed meanwhile", nil)
+	}
+	i.Version++
+	m.instances[key] = i.clone()
+	m.events = append(m.events, events...)
+	return nil
+}
+
+func (m *memory) DeleteInstance(_ context.Context, agent parley.AgentName, id string, version int64, events ...parley.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := string(agent) + " " + id
+	switch stored := m.instances[key]; {
+	case stored == nil:
+		return parley.E("memory.delete_instance", parley.NotFound, parley.Subject(agent), "no such instance", nil)
+	case stored.Version != version:
+		return parley.E("memory.delete_instance", parley.Conflict, parley.Subject(agent), "changed meanwhile", nil)
+	}
+	delete(m.instances, key)
+	m.events = append(m.events, events...)
+	return nil
+}
+
+func (m *memory) OpenAt(_ context.Context, agent parley.AgentName, instance string) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open[string(agent)+" "+instance], nil
+}
+
+func (m *memory) QuietAgents(ctx context.Context, f QuietFilter) ([]*Agent, error) {
+	return m.Agents(ctx, f.Owner, f.After, f.Limit)
 }

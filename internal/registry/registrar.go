@@ -42,8 +42,10 @@ type Options struct {
 	// its keys identify nobody any more, and must be forgotten at once. Nil for
 	// nobody.
 	Removed func(parley.AgentName)
-	Now     func() time.Time // nil means time.Now
-	Log     *slog.Logger     // nil means none
+	// InstanceRemoved is told of every instance that was removed; nil for nobody.
+	InstanceRemoved func(agent parley.AgentName, instance string)
+	Now             func() time.Time // nil means time.Now
+	Log             *slog.Logger     // nil means none
 }
 
 // Registrar changes what the registry holds: it loads, decides and saves. It is
@@ -58,6 +60,8 @@ type Registrar struct {
 	looking   chan struct{} // holds a token per look under way
 	now       func() time.Time
 	log       *slog.Logger
+
+	instanceGone func(agent parley.AgentName, instance string)
 }
 
 // New makes a registrar.
@@ -74,8 +78,11 @@ func New(o Options) *Registrar {
 	if o.Turn == nil {
 		o.Turn = func() bool { return true }
 	}
+	if o.InstanceRemoved == nil {
+		o.InstanceRemoved = func(parley.AgentName, string) {}
+	}
 	return &Registrar{
-		removed: o.Removed, turn: o.Turn,
+		removed: o.Removed, instanceGone: o.InstanceRemoved, turn: o.Turn,
 		store: o.Store, inspector: o.Inspector, directory: o.Directory,
 		every:   cmp.Or(o.RefreshEvery, DefaultRefreshEvery),
 		looking: make(chan struct{}, cmp.Or(o.Concurrency, DefaultConcurrency)),
@@ -177,6 +184,11 @@ func checkURL(address string) []parley.Field {
 // reports what is wrong with the credential.
 func (c *Credential) complete(address, fix string) []parley.Field {
 	wrong := c.check()
+	if c.Certificate != nil {
+		if problem := c.Certificate.checkTime(c.CreatedAt); problem != "" {
+			wrong = append(wrong, parley.Field{Path: "certificate.chain", Problem: problem, Fix: "give one that is valid"})
+		}
+	}
 	origin, err := OriginOf(cmp.Or(c.Origin, address))
 	if err != nil {
 		return append(wrong, parley.Field{Path: "origin", Problem: "it is not clear where the credential may go: " + err.Error(), Fix: fix})
@@ -185,11 +197,15 @@ func (c *Credential) complete(address, fix string) []parley.Field {
 	return wrong
 }
 
-// Refresh looks at the agent again, now. A card that no longer passes, or an
+// Refresh looks at the agent and its instances again, now. A card that no longer passes, or an
 // agent that is gone, changes nothing but CheckErr and comes back as an error
 // together with the agent.
 func (r *Registrar) Refresh(ctx context.Context, name parley.AgentName) (*Agent, *Report, error) {
-	return r.lookAgain(ctx, name, demanded)
+	a, report, err := r.lookAgain(ctx, name, demanded)
+	if instances := r.lookInstances(ctx, name); err == nil && instances != nil {
+		return a, report, instances
+	}
+	return a, report, err
 }
 
 // lookAgain inspects a stored agent, with the credential stored for it, and
@@ -206,6 +222,7 @@ func (r *Registrar) lookAgain(ctx context.Context, name parley.AgentName, why oc
 	in, problem := r.look(ctx, InspectRequest{
 		Agent: name, URL: old.CardURL, Exact: true, ETag: old.CardETag, Card: old.Card, Credential: cred,
 	})
+	r.noticeExpiry(name, cred, in)
 	if problem != nil && ctx.Err() != nil {
 		return nil, nil, problem // whoever asked has left: that says nothing about the agent
 	}
@@ -224,6 +241,17 @@ func (r *Registrar) lookAgain(ctx context.Context, name parley.AgentName, why oc
 		return nil, in.report(), err
 	}
 	return a, in.report(), problem
+}
+
+// noticeExpiry says in what a look found that the agent's client certificate
+// comes to its end: whoever looks at the agent reads it in time.
+func (r *Registrar) noticeExpiry(name parley.AgentName, c *Credential, in *Inspection) {
+	what := c.expires(r.now())
+	if what == "" || in == nil {
+		return
+	}
+	r.log.Warn("client certificate towards an agent ends", "agent", name, "not_after", c.Certificate.Leaf().NotAfter)
+	in.Problems = append(in.Problems, Problem{Level: Warning, Problem: what, Fix: AuthCommand(name, Credential{Kind: Certificate})})
 }
 
 // credentialOf gives the stored credential, nil if there is none.

@@ -55,6 +55,9 @@ func (r *Registrar) Run(ctx context.Context) error {
 		} else if err := r.refreshDue(ctx, plans); err != nil && ctx.Err() == nil {
 			r.log.Warn("agents not refreshed", "err", err)
 		}
+		if err := r.endDrained(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("draining instances not looked after", "err", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -82,6 +85,9 @@ func (r *Registrar) refreshDue(ctx context.Context, plans map[parley.AgentName]p
 				r.log.Warn("agent not refreshed", "agent", name, "err", err)
 			}
 			failed[i] = err != nil || a.CheckErr != ""
+			if err := r.lookInstances(ctx, name); err != nil && ctx.Err() == nil && parley.KindOf(err) != parley.NotFound {
+				r.log.Warn("instances not refreshed", "agent", name, "err", err)
+			}
 		})
 	}
 	looks.Wait()

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -22,4 +23,32 @@ type Store interface {
 	Credential(ctx context.Context, agent parley.AgentName) (*Credential, error)
 	SaveCredential(ctx context.Context, c *Credential, events ...parley.Event) error
 	DeleteCredential(ctx context.Context, agent parley.AgentName, events ...parley.Event) error
+
+	// Instances gives the agent's instances by id, all agents' where agent is
+	// empty.
+	Instances(ctx context.Context, agent parley.AgentName) ([]*Instance, error)
+	// SaveInstance creates (Version 0) or replaces; it sets i.Version.
+	SaveInstance(ctx context.Context, i *Instance, events ...parley.Event) error
+	DeleteInstance(ctx context.Context, agent parley.AgentName, id string, version int64, events ...parley.Event) error
+	// OpenAt counts the open calls and unfinished tasks at an instance.
+	OpenAt(ctx context.Context, agent parley.AgentName, instance string) (int, error)
+
+	// QuietAgents gives the agents that match, by name.
+	QuietAgents(ctx context.Context, f QuietFilter) ([]*Agent, error)
+}
+
+// QuietFilter selects agents by how long nothing was heard of them. The zero
+// value of a member selects all.
+type QuietFilter struct {
+	Owner parley.OwnerName
+	// SeenBefore selects those that were last found well before: by a look that
+	// went well, else registered before.
+	SeenBefore time.Time
+	// Unused selects those that nobody has called since UnusedSince, or ever
+	// where that is zero. A new one is not unused: it was registered before
+	// UnusedSince.
+	Unused      bool
+	UnusedSince time.Time
+	After       parley.AgentName // page cursor
+	Limit       int
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/manifest"
 )
 
 var update = flag.Bool("update", false, "write generated files instead of comparing them")
@@ -24,6 +25,15 @@ var generators = []struct {
 	{"docs/config.md", func() ([]byte, error) { return config.Reference(), nil }},
 	{"docs/roles.md", func() ([]byte, error) { return control.RolesPage(), nil }},
 	{"cmd/parley/modules.txt", linkedModules},
+	{"docs/schemas/owner.json", schemaOf(manifest.KindOwner)},
+	{"docs/schemas/principal.json", schemaOf(manifest.KindPrincipal)},
+	{"docs/schemas/agent.json", schemaOf(manifest.KindAgent)},
+	{"docs/schemas/credential.json", schemaOf(manifest.KindCredential)},
+	{"docs/schemas/limits.json", schemaOf(manifest.KindLimits)},
+}
+
+func schemaOf(k manifest.Kind) func() ([]byte, error) {
+	return func() ([]byte, error) { return manifest.Schema(k), nil }
 }
 
 // TestGenerated compares generated files with what their generators make now;

@@ -22,23 +22,33 @@ var directions = map[string][]string{
 	"parley":    {},
 	"nearest":   {},
 	"config":    {"words"},
+	"manifest":  {"words", "config"}, // the one list of limits is the configuration's
 	"telemetry": {"words"},
 
 	"jsonwire":  {},
 	"a2a":       {"jsonwire"},
 	"mcpbridge": {"jsonwire"},
 	"netguard":  {},
+	"certs":     {},
 	"sandbox":   {},
+	"oidc":      {"words", "domains", "jsonwire", "netguard", "signon"},
+	"signon":    {"words"},
 	"event":     {"words"},
-	"store":     {"words", "domains", "event"},
+	"store":     {"words", "domains", "event", "manifest"},
+	"apply":     {"words", "domains", "manifest"}, // one plan over owners, principals and agents
+
+	"backup": {"words", "vault", "store"}, // an archive is a copy that the store made
+
+	// Tokens towards agents: between the registry's credentials and the network.
+	"upstream": {"words", "registry", "jsonwire", "netguard"},
 
 	"gateway": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
-	"control": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
+	"control": {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "manifest", "apply"},
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "gateway", "control", "probe", "web"},
-	"cli": {"words", "config", "app", "control", "a2a", "jsonwire"}, // verbs are clients of the two APIs
+	"app": {"words", "domains", "config", "certs", "oidc", "signon", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "upstream", "gateway", "control", "probe", "web", "manifest", "apply", "backup"},
+	"cli": {"words", "config", "app", "signon", "control", "a2a", "jsonwire", "manifest", "apply"}, // verbs are clients of the two APIs
 }
 
 // exceptions are single imports against the table, each with its reason.

@@ -62,7 +62,7 @@ func (t *tx) heir(gone departures, name parley.PrincipalName, begun time.Time) (
 }
 
 // leave hands what the principal owns to its tombstone and takes its keys and
-// names away.
+// names and links away.
 // The principal's row is left to the caller. It looks at every context: they
 // are found by key alone, and principals are deleted too rarely for an index
 // that every new context would have to pay for.
@@ -80,7 +80,10 @@ func (t *tx) leave(gone departures, name parley.PrincipalName, createdAt int64) 
 			return err
 		}
 	}
-	for _, sql := range []string{`DELETE FROM api_keys WHERE principal = ?`, `DELETE FROM principal_names WHERE principal = ?`, `DELETE FROM answers WHERE principal = ?`} {
+	for _, sql := range []string{
+		`DELETE FROM api_keys WHERE principal = ?`, `DELETE FROM principal_names WHERE principal = ?`,
+		`DELETE FROM identities WHERE principal = ?`, `DELETE FROM answers WHERE principal = ?`,
+	} {
 		if _, err := t.run(sql, string(name)); err != nil {
 			return err
 		}

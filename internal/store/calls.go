@@ -97,6 +97,7 @@ type begin struct {
 	// now the time of its use.
 	context int64
 	now     time.Time
+	use     useMark
 }
 
 // errLeft is how a begin ends that nobody waits for any more.
@@ -107,6 +108,9 @@ func (b *begin) write(tx *tx) error {
 		return errLeft
 	}
 	if err := b.claim(tx); err != nil {
+		return err
+	}
+	if err := b.use.write(tx, &b.db.uses, b.record.Agent, b.record.Begun); err != nil {
 		return err
 	}
 	if b.written { // by an attempt whose commit failed, or seemed to
@@ -167,6 +171,7 @@ func (b *begin) claim(tx *tx) error {
 }
 
 func (b *begin) ended(err error) {
+	b.use.ended(&b.db.uses, err)
 	switch {
 	case err != nil && b.waited:
 	case errors.Is(err, errGivenUp):
@@ -231,6 +236,7 @@ type settlement struct {
 	seq      int64 // the record's place as it was handed over, 0 where unknown
 	context  int64 // key of Settlement.Context's row
 	now      time.Time
+	use      useMark
 }
 
 // Settle writes what a call leaves behind, in one transaction. With wait it
@@ -360,6 +366,11 @@ func (k *settlement) write(tx *tx) error {
 	if err := k.end(tx); err != nil {
 		return err
 	}
+	if k.Insert && !k.Refusal { // else its begin has left a mark, or it was no use of the agent
+		if err := k.use.write(tx, &k.db.uses, k.Record.Agent, k.Record.Begun); err != nil {
+			return err
+		}
+	}
 	k.written = true
 	return tx.tell(k.Events)
 }
@@ -455,7 +466,11 @@ func (k *settlement) endByID(tx *tx) error {
 	r := k.Record
 	update := func() (int64, error) {
 		statement, values := k.change()
-		return tx.run(statement, values...)
+		n, err := tx.run(statement, values...)
+		if n > 0 && err == nil {
+			err = tx.moved(r)
+		}
+		return n, err
 	}
 	if !k.Insert {
 		if n, err := update(); n > 0 || err != nil {
@@ -541,10 +556,23 @@ func (k *settlement) update(tx *tx, seq int64) error {
 	if err == nil && n == 0 {
 		return endedBefore(r)
 	}
+	if err == nil {
+		err = tx.moved(r)
+	}
+	return err
+}
+
+// moved writes where a call went that was begun for another instance.
+func (t *tx) moved(r *call.Record) error {
+	if !r.Moved {
+		return nil
+	}
+	_, err := t.run(`UPDATE calls SET instance = ?, agent_binding = ? WHERE id = ?`, text(r.Instance), text(r.AgentBinding), r.ID[:])
 	return err
 }
 
 func (k *settlement) ended(err error) {
+	k.use.ended(&k.db.uses, err)
 	k.db.live.settled(&k.Settlement, err)
 	if err == nil {
 		if k.Record.Open() && k.db.live.seq(k.Record.ID) == 0 {

@@ -134,7 +134,9 @@ type DB struct {
 	contexts      contextFilter // of SQLite
 	live          *live
 	gone          departures
+	uses          uses
 	stats         stats
+	gather        func(work) // takes what would be written; nil but in a Batch's view
 
 	undoing []func() error // closes what is open, the last first
 	closed  bool           // the writer was told to end
@@ -170,6 +172,9 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 		return nil, err
 	}
 	db.undo(db.lock.Close)
+	if err := removeCopies(opt.Dir); err != nil {
+		opt.Log.Warn("what a backup left behind cannot be removed", "err", err)
+	}
 	if opt.Postgres.URL != "" {
 		err = db.openPostgres(ctx)
 	} else {

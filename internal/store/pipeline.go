@@ -108,7 +108,7 @@ const claimContext = `INSERT INTO contexts (key, principal, used_at) VALUES (?,?
 
 func (b *begin) pipe(q *pipeline) bool {
 	r := &b.record
-	if b.left.Load() || b.written {
+	if b.left.Load() || b.written || b.use.wrote || b.db.uses.wants(r.Agent, r.Begun) {
 		return false
 	}
 	if r.ContextID != "" {
@@ -126,7 +126,10 @@ func (b *begin) wasWritten() { b.written = true }
 func (k *settlement) pipe(q *pipeline) bool {
 	r := k.Record
 	claims := k.Task != nil || k.Context != ""
-	if k.written || len(k.Events) > 0 || claims && k.db.gone[r.Caller] != nil {
+	if k.written || r.Moved || len(k.Events) > 0 || claims && k.db.gone[r.Caller] != nil {
+		return false
+	}
+	if k.Insert && !k.Refusal && (k.use.wrote || k.db.uses.wants(r.Agent, r.Begun)) {
 		return false
 	}
 	if k.Task != nil {

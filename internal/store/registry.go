@@ -18,15 +18,18 @@ func scanAgent(row scanner) (*registry.Agent, error) {
 	err := row.Scan(&a.Name, &a.Owner, &a.Environment, &a.Kind, &a.URL, &a.CardURL, &a.Status, &a.Reason,
 		&a.Card, &a.CardHash, &a.CardETag, &a.Title, &a.Description, &a.AgentVersion,
 		jsonColumn{&a.Interfaces}, &a.Use, jsonColumn{&a.Warnings}, jsonColumn{&a.Pending}, jsonColumn{&a.Allow},
-		timeColumn{&a.CheckedAt}, &a.CheckErr, timeColumn{&a.CreatedAt}, timeColumn{&a.UpdatedAt}, &a.Version)
+		timeColumn{&a.CheckedAt}, &a.CheckErr, timeColumn{&a.CreatedAt}, timeColumn{&a.UpdatedAt}, &a.Version,
+		timeColumn{&a.CalledAt}, timeColumn{&a.SeenAt})
 	return &a, err
 }
+
+const selectAgents = `SELECT ` + agentColumns + `, called_at, seen_at FROM agents LEFT JOIN agent_use ON agent_use.agent = agents.name`
 
 const existsAgent = `SELECT 1 FROM agents WHERE name = ?`
 
 // Agent implements registry.Store.
 func (db *DB) Agent(ctx context.Context, name parley.AgentName) (*registry.Agent, error) {
-	a, err := scanAgent(db.read.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM agents WHERE name = ?`, string(name)))
+	a, err := scanAgent(db.read.QueryRowContext(ctx, selectAgents+` WHERE name = ?`, string(name)))
 	return found(a, db.missing("store.agent", "agent", string(name), err))
 }
 
@@ -37,7 +40,7 @@ func (db *DB) Agents(ctx context.Context, owner parley.OwnerName, after parley.A
 	if owner != "" {
 		w.and("owner = ?", string(owner))
 	}
-	agents, err := query(ctx, db, scanAgent, `SELECT `+agentColumns+` FROM agents`+w.String()+` ORDER BY name LIMIT ?`, append(w.args, page(limit))...)
+	agents, err := query(ctx, db, scanAgent, selectAgents+w.String()+` ORDER BY name LIMIT ?`, append(w.args, page(limit))...)
 	return agents, db.fault("store.agents", "", err)
 }
 
@@ -48,6 +51,8 @@ func (db *DB) SaveAgent(ctx context.Context, a *registry.Agent, events ...parley
 	if err != nil {
 		return db.fault("store.save_agent", parley.Subject(a.Name), err)
 	}
+	name, looked := a.Name, a.CheckedAt // the writer may come to it after ctx is done
+	well := a.CheckErr == "" && !looked.IsZero()
 	return db.save(ctx, saving{
 		op: "store.save_agent", what: "agent", name: string(a.Name), version: &a.Version, owner: string(a.Owner),
 		exists: existsAgent,
@@ -59,6 +64,12 @@ func (db *DB) SaveAgent(ctx context.Context, a *registry.Agent, events ...parley
 			checked_at = ?20, check_err = ?21, created_at = ?22, updated_at = ?23, version = ?24
 			WHERE name = ?1 AND version = ?24 - 1`,
 		values: values,
+		after: func(tx *tx) error {
+			if !well {
+				return nil
+			}
+			return tx.seen(name, looked)
+		},
 	}, events)
 }
 
@@ -104,9 +115,14 @@ func (db *DB) DeleteAgent(ctx context.Context, name parley.AgentName, version in
 		op: "store.delete_agent", what: "agent", name: string(name), version: version,
 		exists: existsAgent,
 		before: func(tx *tx) error {
-			if _, err := tx.run(`DELETE FROM credentials WHERE agent = ?`, string(name)); err != nil {
-				return err
+			for _, goes := range []string{
+				`DELETE FROM credentials WHERE agent = ?`, `DELETE FROM instances WHERE agent = ?`, `DELETE FROM agent_use WHERE agent = ?`,
+			} {
+				if _, err := tx.run(goes, string(name)); err != nil {
+					return err
+				}
 			}
+			db.uses.lost(name)
 			return tx.takeCallingSide(ctx, db.gone, name, db.opt.Now())
 		},
 		statement: `DELETE FROM agents WHERE name = ? AND version = ?`,
@@ -117,15 +133,36 @@ func secretPlace(agent parley.AgentName) vault.Place {
 	return vault.Place{Table: "credentials", Row: string(agent), Column: "secret"}
 }
 
+func keyPlace(agent parley.AgentName) vault.Place {
+	return vault.Place{Table: "credentials", Row: string(agent), Column: "private_key"}
+}
+
+// credentialSettings are the parts of a credential that only some kinds have
+// and that are no secret.
+type credentialSettings struct {
+	Token *registry.TokenRequest `json:"token,omitempty"`
+	Chain string                 `json:"chain,omitempty"`
+	CA    string                 `json:"ca,omitempty"`
+}
+
 // Credential implements registry.Store.
 func (db *DB) Credential(ctx context.Context, agent parley.AgentName) (*registry.Credential, error) {
 	const op parley.Op = "store.credential"
 	c := registry.Credential{Agent: agent}
-	var sealed []byte
-	err := db.read.QueryRowContext(ctx, `SELECT kind, place, name, origin, secret, owner, created_at FROM credentials WHERE agent = ?`,
-		string(agent)).Scan(&c.Kind, &c.In, &c.Name, &c.Origin, &sealed, &c.Owner, timeColumn{&c.CreatedAt})
+	var sealed, key []byte
+	var settings credentialSettings
+	err := db.read.QueryRowContext(ctx, `SELECT kind, place, name, origin, secret, owner, created_at, settings, private_key FROM credentials WHERE agent = ?`,
+		string(agent)).Scan(&c.Kind, &c.In, &c.Name, &c.Origin, &sealed, &c.Owner, timeColumn{&c.CreatedAt}, jsonColumn{&settings}, &key)
 	if err != nil {
 		return nil, db.missing(op, "credential for the agent", string(agent), err)
+	}
+	c.Token = settings.Token
+	if key != nil {
+		opened, err := db.vault.Open(ctx, c.Owner, keyPlace(agent), key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificate = &registry.ClientCertificate{Chain: settings.Chain, CA: settings.CA, Key: string(opened)}
 	}
 	secret, err := db.vault.Open(ctx, c.Owner, secretPlace(agent), sealed)
 	if err != nil {
@@ -144,12 +181,26 @@ func (db *DB) SaveCredential(ctx context.Context, c *registry.Credential, events
 	if err != nil {
 		return db.fault(op, subject, err)
 	}
+	var key, settings driver.Value
+	if c.Token != nil || c.Certificate != nil {
+		more := credentialSettings{Token: c.Token}
+		if cert := c.Certificate; cert != nil {
+			more.Chain, more.CA = cert.Chain, cert.CA
+			if key, err = db.vault.Seal(ctx, c.Owner, keyPlace(c.Agent), []byte(cert.Key)); err != nil {
+				return db.fault(op, subject, err)
+			}
+		}
+		if settings, err = encode(more); err != nil {
+			return db.fault(op, subject, err)
+		}
+	}
 	row := *c // the writer may read it after ctx is done
-	err = db.w.do(ctx, statements(func(tx *tx) error {
-		_, err := tx.run(`INSERT INTO credentials (agent, kind, place, name, origin, secret, owner, created_at) VALUES (?,?,?,?,?,?,?,?)
+	err = db.do(ctx, statements(func(tx *tx) error {
+		_, err := tx.run(`INSERT INTO credentials (agent, kind, place, name, origin, secret, owner, created_at, settings, private_key) VALUES (?,?,?,?,?,?,?,?,?,?)
 			ON CONFLICT (agent) DO UPDATE SET kind = excluded.kind, place = excluded.place, name = excluded.name,
-				origin = excluded.origin, secret = excluded.secret, owner = excluded.owner, created_at = excluded.created_at`,
-			string(row.Agent), string(row.Kind), row.In, row.Name, row.Origin, sealed, string(row.Owner), micros(row.CreatedAt))
+				origin = excluded.origin, secret = excluded.secret, owner = excluded.owner, created_at = excluded.created_at,
+				settings = excluded.settings, private_key = excluded.private_key`,
+			string(row.Agent), string(row.Kind), row.In, row.Name, row.Origin, sealed, string(row.Owner), micros(row.CreatedAt), settings, key)
 		if dangling(err) {
 			return notFound(op, "agent", string(row.Agent))
 		}
@@ -167,7 +218,7 @@ func (db *DB) SaveCredential(ctx context.Context, c *registry.Credential, events
 // DeleteCredential implements registry.Store.
 func (db *DB) DeleteCredential(ctx context.Context, agent parley.AgentName, events ...parley.Event) error {
 	const op parley.Op = "store.delete_credential"
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		n, err := tx.run(`DELETE FROM credentials WHERE agent = ?`, string(agent))
 		if err != nil {
 			return err

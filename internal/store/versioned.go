@@ -16,18 +16,19 @@ type saving struct {
 	what, name     string
 	owner          string // the owner the row refers to, for the message
 	version        *int64
-	insert, update string          // with one parameter behind the values: the new version
-	exists         string          // takes the name
-	values         []driver.Value  // without the version
-	holds          func(*tx) error // keeps what the row depends on as it is; nil for nothing
-	needs          string          // what an insert lacks that inserts nothing; empty where it always inserts
+	insert, update string             // with one parameter behind the values: the new version
+	exists         string             // takes the name
+	values         []driver.Value     // without the version
+	holds          func(*tx) error    // keeps what the row depends on as it is; nil for nothing
+	after          func(tx *tx) error // what is written with it; nil for nothing
+	needs          string             // what an insert lacks that inserts nothing; empty where it always inserts
 }
 
 func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 	next := *s.version + 1
 	subject := parley.Subject(s.name)
 	values := append(s.values, next)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		if s.holds != nil {
 			if err := s.holds(tx); err != nil {
 				return err
@@ -49,6 +50,11 @@ func (db *DB) save(ctx context.Context, s saving, events []parley.Event) error {
 			return parley.E(s.op, parley.Invalid, subject, s.needs, nil)
 		case n == 0:
 			return tx.changed(s.op, s.what, s.name, s.exists)
+		}
+		if s.after != nil {
+			if err := s.after(tx); err != nil {
+				return err
+			}
 		}
 		if err := tx.note(s.what + "s"); err != nil {
 			return err
@@ -76,7 +82,7 @@ type removal struct {
 
 func (db *DB) remove(ctx context.Context, r removal, events []parley.Event) error {
 	subject := parley.Subject(r.name)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		if r.before != nil {
 			var one [1]driver.Value
 			current, err := tx.first(one[:], db.locking(r.exists+` AND version = ?`), r.name, r.version)

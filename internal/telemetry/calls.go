@@ -31,6 +31,7 @@ type Calls struct {
 
 type labels struct {
 	agent   parley.AgentName
+	place   string // instance; empty for the agent's own address
 	method  string
 	outcome parley.Outcome
 }
@@ -100,9 +101,10 @@ func (c *Calls) Limited(ctx context.Context, by string) {
 	c.limited.Add(ctx, 1, metric.WithAttributes(LimitedBy.String(by)))
 }
 
-// Ended counts one ended call. firstByte 0 means that no byte was answered.
-func (c *Calls) Ended(ctx context.Context, agent parley.AgentName, method string, outcome parley.Outcome, total, firstByte time.Duration) {
-	o := c.options(labels{agent, method, outcome})
+// Ended counts one ended call at an instance of the agent, which is empty for
+// its own address. firstByte 0 means that no byte was answered.
+func (c *Calls) Ended(ctx context.Context, agent parley.AgentName, instance, method string, outcome parley.Outcome, total, firstByte time.Duration) {
+	o := c.options(labels{agent, instance, method, outcome})
 	c.calls.Add(ctx, 1, o.count...)
 	c.duration.Record(ctx, total.Seconds(), o.time...)
 	if firstByte > 0 {
@@ -117,11 +119,13 @@ func (c *Calls) options(l labels) *options {
 	if ok {
 		return o
 	}
+	common := []attribute.KeyValue{AgentName.String(string(l.agent)), A2AMethod.String(l.method)}
+	if l.place != "" {
+		common = append(common, AgentInstance.String(l.place))
+	}
 	o = &options{
-		count: []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
-			AgentName.String(string(l.agent)), A2AMethod.String(l.method), Outcome.String(string(l.outcome))))},
-		time: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(
-			AgentName.String(string(l.agent)), A2AMethod.String(l.method)))},
+		count: []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(append(common[:len(common):len(common)], Outcome.String(string(l.outcome)))...))},
+		time:  []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(common...))},
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

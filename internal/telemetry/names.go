@@ -16,6 +16,7 @@ const Scope = "github.com/parley-mesh/parley"
 const (
 	OperationName = attribute.Key("gen_ai.operation.name")
 	AgentName     = attribute.Key("gen_ai.agent.name")
+	AgentInstance = attribute.Key("parley.agent.instance")
 	AgentVersion  = attribute.Key("gen_ai.agent.version")
 	Conversation  = attribute.Key("gen_ai.conversation.id")
 	A2AMethod     = attribute.Key("a2a.method.name")

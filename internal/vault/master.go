@@ -101,7 +101,7 @@ func readPrivate(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if perm := st.Mode().Perm(); perm&0o077 != 0 {
+	if perm := st.Mode().Perm(); perm&0o077 != 0 && !entrusted(st) {
 		return "", fmt.Errorf("%s has permissions %#o, so others may read it: run chmod 600 %s", path, perm, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))

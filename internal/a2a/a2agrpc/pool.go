@@ -271,32 +271,55 @@ type Pools struct {
 	opt PoolOptions
 
 	mu sync.Mutex
-	by map[string]*Pool // guarded by mu
+	by map[string]shownPool // guarded by mu
+}
+
+// shownPool is an agent's pool and what it shows.
+type shownPool struct {
+	*Pool
+	id string
+}
+
+// Shown is what a pool shows in TLS handshakes. The zero value is what the set's
+// options say.
+type Shown struct {
+	ID  string      // tells two of them apart; never empty where TLS is set
+	TLS *tls.Config // certificate and roots, instead of the options'
 }
 
 // NewPools returns an empty set whose pools are made with opt.
-func NewPools(opt PoolOptions) *Pools { return &Pools{opt: opt, by: map[string]*Pool{}} }
+func NewPools(opt PoolOptions) *Pools { return &Pools{opt: opt, by: map[string]shownPool{}} }
 
-// For returns the pool of an agent, always the same until Forget.
-func (p *Pools) For(agent string) *Pool {
+// For returns the pool of an agent, always the same until Forget or until it is
+// to show something else; then calls on the one before end.
+func (p *Pools) For(agent string, show Shown) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pool := p.by[agent]
-	if pool == nil {
-		pool = NewPool(p.opt)
-		p.by[agent] = pool
+	one, ok := p.by[agent]
+	if ok && one.id == show.ID {
+		return one.Pool
 	}
-	return pool
+	if ok {
+		one.Close()
+	}
+	opt := p.opt
+	if show.TLS != nil {
+		opt.TLS = show.TLS
+	}
+	p.by[agent] = shownPool{NewPool(opt), show.ID}
+	return p.by[agent].Pool
 }
 
-// Forget closes an agent's connections. Calls under way on them end.
-func (p *Pools) Forget(agent string) {
+// Forget closes the connections of those of which gone is true. Calls under way
+// on them end.
+func (p *Pools) Forget(gone func(agent string) bool) {
 	p.mu.Lock()
-	pool := p.by[agent]
-	delete(p.by, agent)
-	p.mu.Unlock()
-	if pool != nil {
-		pool.Close()
+	defer p.mu.Unlock()
+	for agent, one := range p.by {
+		if gone(agent) {
+			one.Close()
+			delete(p.by, agent)
+		}
 	}
 }
 
@@ -304,7 +327,7 @@ func (p *Pools) Forget(agent string) {
 func (p *Pools) Close() {
 	p.mu.Lock()
 	pools := p.by
-	p.by = map[string]*Pool{}
+	p.by = map[string]shownPool{}
 	p.mu.Unlock()
 	for _, pool := range pools {
 		pool.Close()

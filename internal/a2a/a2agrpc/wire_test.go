@@ -22,6 +22,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
+	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
@@ -40,15 +41,7 @@ func listen(t *testing.T) net.Listener {
 func serve(t *testing.T, h func(ctx context.Context, q *a2a.Request) *a2a.Reply, opt a2agrpc.Options) (*a2agrpc.Server, string) {
 	t.Helper()
 	s := a2agrpc.NewServer(a2agrpc.Serving(a2a.HandlerFunc(h)), opt)
-	l := listen(t)
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
-	return s, l.Addr().String()
+	return s, a2atest.ServeGRPC(t, s)
 }
 
 // client is one of our own.

@@ -21,7 +21,7 @@ func Start(t testing.TB, opt Options) (*Agent, string) {
 	s := httptest.NewServer(a)
 	a.SetURL(s.URL)
 	if slices.Contains(a.opt.Bindings, a2a.GRPC) {
-		a.SetGRPC(startGRPC(t, a.GRPC()))
+		a.SetGRPC(ServeGRPC(t, a.GRPC()))
 	}
 	t.Cleanup(func() {
 		// Streams that a failed test left open would keep Close waiting.
@@ -31,8 +31,8 @@ func Start(t testing.TB, opt Options) (*Agent, string) {
 	return a, s.URL
 }
 
-// startGRPC serves on loopback until the test ends and returns the host:port.
-func startGRPC(t testing.TB, s *a2agrpc.Server) string {
+// ServeGRPC serves on loopback until the test ends and returns the host:port.
+func ServeGRPC(t testing.TB, s *a2agrpc.Server) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,6 +7,7 @@ package identitytest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ type Store struct {
 	owners     map[parley.OwnerName]identity.Owner
 	principals map[parley.PrincipalName]identity.Principal
 	keys       map[string]identity.Key
+	links      map[subject]identity.Link
 	names      map[string]identity.CertName
 	events     []parley.Event
 	lookups    int
@@ -94,10 +96,10 @@ func get[K ~string, V any](rows map[K]V, what string, name K) (*V, error) {
 }
 
 // set writes one row by compare-and-set: version is what the caller has seen.
-func set[K ~string, V any](rows *map[K]V, name K, row V, version int64, current func(V) int64) error {
+func set[K comparable, V any](rows *map[K]V, name K, row V, version int64, current func(V) int64) error {
 	old, exists := (*rows)[name]
 	if exists != (version != 0) || exists && current(old) != version {
-		return parley.E("identitytest.save", parley.Conflict, parley.Subject(name), "exists already or has changed", nil)
+		return parley.E("identitytest.save", parley.Conflict, parley.Subject(fmt.Sprint(name)), "exists already or has changed", nil)
 	}
 	if *rows == nil {
 		*rows = make(map[K]V)
@@ -192,7 +194,7 @@ func (s *Store) SavePrincipal(_ context.Context, p *identity.Principal, events .
 	})
 }
 
-// DeletePrincipal implements identity.Store; the principal's keys go with it.
+// DeletePrincipal implements identity.Store; its keys and links go with it.
 func (s *Store) DeletePrincipal(_ context.Context, name parley.PrincipalName, version int64, events ...parley.Event) error {
 	return s.do(func() error {
 		p, err := get(s.principals, "principal", name)
@@ -204,6 +206,7 @@ func (s *Store) DeletePrincipal(_ context.Context, name parley.PrincipalName, ve
 		}
 		delete(s.principals, name)
 		maps.DeleteFunc(s.keys, func(_ string, k identity.Key) bool { return k.Principal == name })
+		maps.DeleteFunc(s.links, func(_ subject, l identity.Link) bool { return l.Principal == name })
 		maps.DeleteFunc(s.names, func(_ string, n identity.CertName) bool { return n.Principal == name })
 		s.record(events)
 		return nil
