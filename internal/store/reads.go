@@ -116,7 +116,7 @@ func (r *reads) rows(ctx context.Context, from asker, statement string, args []a
 		}
 	}
 	ctx, l := r.look(ctx)
-	found, err := from.QueryContext(ctx, r.text(statement), args...)
+	found, err := from.QueryContext(ctx, r.text(statement), args...) //nolint:rowserrcheck rows.Err checks it
 	if err != nil {
 		err = l.fault(err)
 		l.end()
