@@ -143,18 +143,18 @@ func newLogger(c config.Log, to io.Writer) *slog.Logger {
 }
 
 func (a *App) openTelemetry(context.Context) error {
-	c := a.cfg.Telemetry
-	traces, err := collectorHeaders("telemetry.traces_headers", c.TracesHeaders)
+	to := a.cfg.Telemetry
+	traces, err := collectorHeaders("telemetry.traces_headers", to.TracesHeaders)
 	if err != nil {
 		return err
 	}
-	metrics, err := collectorHeaders("telemetry.metrics_headers", c.MetricsHeaders)
+	metrics, err := collectorHeaders("telemetry.metrics_headers", to.MetricsHeaders)
 	if err != nil {
 		return err
 	}
 	p, err := telemetry.New(telemetry.Options{
-		Traces: telemetry.Collector{Endpoint: c.TracesEndpoint, Headers: traces}, Sample: c.TracesSample, Spans: a.opts.Spans,
-		Metrics: telemetry.Collector{Endpoint: c.MetricsEndpoint, Headers: metrics}, Every: c.MetricsInterval,
+		Traces: telemetry.Collector{Endpoint: to.TracesEndpoint, Headers: traces}, Sample: to.TracesSample, Spans: a.opts.Spans,
+		Metrics: telemetry.Collector{Endpoint: to.MetricsEndpoint, Headers: metrics}, Every: to.MetricsInterval,
 		Version: a.opts.Version,
 	})
 	if err != nil {
