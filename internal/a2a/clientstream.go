@@ -54,6 +54,7 @@ func (s *clientStream) Next(ctx context.Context) (Frame, error) {
 	}
 	if f.Err != nil {
 		s.done = io.EOF
+		return f, nil
 	}
 	s.rested = f.Facts.Final() || f.Facts.Interrupted() || s.rested && f.Facts.State == ""
 	return f, nil
@@ -95,7 +96,7 @@ func (s *clientStream) readRPC(data []byte) (Frame, error) {
 	case answer.Error != nil:
 		return Frame{Err: DecodeRPC(answer.Error)}, nil
 	}
-	return Frame{Result: answer.Result, Facts: sink.facts}, nil
+	return Frame{Result: answer.Result, Facts: &sink.facts}, nil
 }
 
 // readREST reads a bare StreamResponse, or an error object: the protocol gives it
@@ -105,7 +106,7 @@ func (s *clientStream) readREST(event string, data []byte) (Frame, error) {
 	sink.reset()
 	problems := s.x.resultShape().Check(data, s.x.checkOptions(sink))
 	if problems == nil && event != "error" {
-		return Frame{Result: data, Facts: sink.facts}, nil
+		return Frame{Result: data, Facts: &sink.facts}, nil
 	}
 	e := &Error{}
 	if e.readStatus(data) || e.readRPC(data) || e.readProblem(data) {
