@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/apply"
 	"github.com/parley-mesh/parley/internal/control"
@@ -28,15 +29,13 @@ func (m *mesh) Apply(_ context.Context, req apply.Request) (*apply.Plan, error) 
 func (m *mesh) PrepareBackup(context.Context) (func(context.Context, io.Writer) error, func() error, error) {
 	write := func(_ context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, "an archive")
-		if m.broken {
+		if m.broken.Load() {
 			err = errors.New("the disk fails")
 		}
 		return err
 	}
 	discard := func() error {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.discarded++
+		m.discarded <- struct{}{}
 		return nil
 	}
 	return write, discard, nil
@@ -105,16 +104,20 @@ func TestABackupThatBreaksOffIsAnError(t *testing.T) {
 	if err := c.Backup(t.Context(), &whole); err != nil || whole.String() != "an archive" {
 		t.Errorf("%q, %v", whole.String(), err)
 	}
-	m.broken = true
+	m.broken.Store(true)
 	if err := c.Backup(t.Context(), io.Discard); parley.KindOf(err) != parley.Unavailable || err == nil {
 		t.Errorf("error %v, want one that says so", err)
 	}
-	m.broken = false
+	m.broken.Store(false)
 	if err := c.Backup(t.Context(), io.Discard); err != nil { // the place is free again
 		t.Error(err)
 	}
-	if m.discarded != 3 {
-		t.Errorf("%d of 3 copies were taken away", m.discarded)
+	for n := range 3 {
+		select {
+		case <-m.discarded:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d of 3 copies were taken away", n)
+		}
 	}
 	if err := m.client(t, m.operator).Backup(t.Context(), io.Discard); parley.KindOf(err) != parley.Denied {
 		t.Errorf("an operator took a backup: %v", err)

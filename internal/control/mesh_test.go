@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,8 +46,8 @@ type mesh struct {
 	status    error
 	news      chan struct{} // closed at the next commit
 	applied   apply.Request
-	discarded int
-	broken    bool // backups break off
+	discarded chan struct{} // one for each copy that was taken away
+	broken    atomic.Bool   // backups break off
 }
 
 type lockedBuffer struct {
@@ -136,7 +137,7 @@ func answers(registry.InspectRequest) (*registry.Inspection, error) {
 func newMesh(t *testing.T) *mesh {
 	t.Helper()
 	ctx := t.Context()
-	m := &mesh{inspect: answers, log: &lockedBuffer{}, news: make(chan struct{})}
+	m := &mesh{inspect: answers, log: &lockedBuffer{}, news: make(chan struct{}), discarded: make(chan struct{}, 8)}
 	var err error
 	m.db, err = store.Open(ctx, store.Options{Dir: t.TempDir(), Durability: store.Relaxed, Notify: m.notify})
 	if err != nil {

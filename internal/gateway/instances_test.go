@@ -202,8 +202,10 @@ func TestInstanceDies(t *testing.T) {
 	}
 	mustHideInternals(t, m, second.Agent, reply.Err.Message)
 	wantCall(t, m, id, "crash", "dial")
-	if len(first.Seen()) != seen {
-		t.Error("a task of one instance was asked of the other")
+	for _, r := range first.Seen()[seen:] { // the mesh may look at tasks that live here
+		if strings.Contains(string(r.Params), living) {
+			t.Errorf("a task of one instance was asked of the other: %s", r.Params)
+		}
 	}
 	page, err := m.Admin.Instances(ctx, "agent")
 	if err != nil {
