@@ -404,6 +404,8 @@ func (d *diagnosis) checkInstances(ctx context.Context, c *control.Client, name 
 	for _, i := range page.Items[1:] {
 		advice := fmt.Sprintf("see that it runs, or take it out: parley agent instance rm %s %s", name, i.ID)
 		switch {
+		case i.Status == registry.InstanceDraining:
+			d.ok("instance", "%s of agent %s drains: it is forgotten once its tasks are final", i.ID, name)
 		case i.CheckError != "":
 			d.warn("instance", advice, "%s of agent %s gets no new work: %s", i.ID, name, i.CheckError)
 		case !i.Healthy:
