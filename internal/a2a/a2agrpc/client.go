@@ -68,7 +68,7 @@ func (c *Client) Do(ctx context.Context, ep a2a.Endpoint, q *a2a.Request, header
 func outgoing(q *a2a.Request, tenant string) (out []byte, err error) {
 	if q.Binding == a2a.GRPC && q.Raw != nil {
 		out = q.Raw
-	} else if out, err = requestMessage(q.Method, q.Params); err != nil {
+	} else if out, err = requestMessage(q.Method, q.Params, q.Limits()); err != nil {
 		return nil, fmt.Errorf("write the message: %w", err)
 	}
 	if now, _ := tenantOf(q.Method, out); now != tenant {
