@@ -111,7 +111,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 	if o.LogTo == nil {
 		o.LogTo = io.Discard
 	}
-	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo), stopping: make(chan struct{})}
+	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo), stopping: make(chan struct{}), limits: limitsInForce{changed: make(chan struct{}, 1)}}
 	a.down.log, a.complaints.log = a.log, a.log
 	defer func() {
 		if err != nil {

@@ -46,8 +46,8 @@ type mesh struct {
 	status    error
 	news      chan struct{} // closed at the next commit
 	applied   apply.Request
-	discarded chan struct{} // one for each copy that was taken away
-	broken    atomic.Bool   // backups break off
+	discarded int
+	broken    atomic.Bool // backups break off
 }
 
 type lockedBuffer struct {
@@ -137,7 +137,7 @@ func answers(registry.InspectRequest) (*registry.Inspection, error) {
 func newMesh(t *testing.T) *mesh {
 	t.Helper()
 	ctx := t.Context()
-	m := &mesh{inspect: answers, log: &lockedBuffer{}, news: make(chan struct{}), discarded: make(chan struct{}, 8)}
+	m := &mesh{inspect: answers, log: &lockedBuffer{}, news: make(chan struct{})}
 	var err error
 	m.db, err = store.Open(ctx, store.Options{Dir: t.TempDir(), Durability: store.Relaxed, Notify: m.notify})
 	if err != nil {
