@@ -41,7 +41,7 @@ file or env), which is read here.`,
 		Example: `  parley apply -f mesh/ --dry-run
   parley apply -f mesh/ --prune
   parley apply -f team-a.yaml --set team-a
-  parley apply -f mesh/ --dry-run --exit-code   # 1 where something differs
+  parley apply -f mesh/ --dry-run --exit-code
   parley apply --schema Agent`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

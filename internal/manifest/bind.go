@@ -192,6 +192,9 @@ func (b *binder) text(n *node, at string, f reflect.StructField) (string, bool) 
 		if n.shape == number || n.shape == boolean {
 			fix = "put quotes around it"
 		}
+		if n.shape == number && f.Tag.Get("format") == "duration" {
+			fix = "give it a unit, as in " + n.text + "s"
+		}
 		b.fail(n.at, at, fix, "%s is %s, not text", name, n.shape)
 		return "", false
 	}

@@ -41,6 +41,7 @@ func TestProblemsSayWhereAndWhatToDo(t *testing.T) {
 		"missing field":  {head + "Agent\nmetadata: {name: a}\n", "f.yaml:1:1: \"url\" is missing in the spec of Agent (add it: The card's address, a base address or a bare host.)\n"},
 		"enum":           {head + "Principal\nmetadata: {name: a}\nspec: {environment: stage}\n", "f.yaml:4:21: \"stage\" is no environment (known here: dev, test, staging, prod)\n"},
 		"list":           {head + "Agent\nmetadata: {name: a}\nspec: {url: x, allow: b}\n", "f.yaml:4:23: allow is text, not a list (write [first, second])\n"},
+		"no unit":        {head + "Limits\nmetadata: {name: default}\nspec: {call_deadline: 5}\n", "f.yaml:4:23: call_deadline is a number, not text (give it a unit, as in 5s)\n"},
 		"item":           {head + "Agent\nmetadata: {name: a}\nspec: {url: x, allow: [b, 7]}\n", "f.yaml:4:27: allow is a number, not text (put quotes around it)\n"},
 		"twice":          {"kind: Owner\nkind: Owner\n", "f.yaml:2:1: not YAML: "},
 		"anchor":         {head + "Owner\nmetadata: &m {name: a}\n", "f.yaml:3:11: anchors, aliases and tags are not taken (write the value out)\n"},
