@@ -70,6 +70,19 @@ func (f *fields) add(path, before, after string) {
 	}
 }
 
+// addSecret tells whether a secret comes, goes or changes, and nothing of it.
+func (f *fields) addSecret(path, before, after string) {
+	switch {
+	case before == after:
+	case before == "":
+		f.add(path, "", secretSet)
+	case after == "":
+		f.add(path, secretThere, "")
+	default:
+		f.add(path, secretThere, secretAnew)
+	}
+}
+
 // names is a list of names as a plan shows it.
 func names[T ~string](list []T) string {
 	texts := make([]string, len(list))

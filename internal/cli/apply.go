@@ -95,9 +95,14 @@ func (p *program) apply(ctx context.Context, f *applyFlags) error {
 		if req.Documents[i], err = json.Marshal(d.Document); err != nil {
 			return fmt.Errorf("write %s as JSON: %w", d.ID(), err)
 		}
-		if d.Secret != "" {
-			req.Secrets = append(req.Secrets, control.DocumentSecret{Document: i, Secret: d.Secret})
+		if d.Secret == "" && d.Certificate == nil {
+			continue
 		}
+		secret := control.DocumentSecret{Document: i, Secret: d.Secret}
+		if x := d.Certificate; x != nil {
+			secret.Certificate = &control.NewCertificate{Chain: x.Chain, Key: x.Key, CA: x.CA}
+		}
+		req.Secrets = append(req.Secrets, secret)
 	}
 	c, err := p.client()
 	if err != nil {

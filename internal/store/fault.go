@@ -94,15 +94,15 @@ func (db *DB) remedy(err error) string {
 	dir, file := db.opt.Dir, filepath.Join(db.opt.Dir, databaseFile)
 	switch {
 	case primary == sqlite3.SQLITE_FULL || extended == sqlite3.SQLITE_IOERR_SHMSIZE || noSpace(dir, err):
-		return fmt.Sprintf("the disk of the data directory %s is full: make room there" + goesOn, dir)
+		return fmt.Sprintf("the disk of the data directory %s is full: make room there"+goesOn, dir)
 	case damaged(err):
 		return damageRemedy(file)
 	case primary == sqlite3.SQLITE_READONLY, primary == sqlite3.SQLITE_PERM, primary == sqlite3.SQLITE_CANTOPEN:
-		return fmt.Sprintf("the data directory %s cannot be written: check its permissions and that its file system is not mounted read-only" + goesOn, dir)
+		return fmt.Sprintf("the data directory %s cannot be written: check its permissions and that its file system is not mounted read-only"+goesOn, dir)
 	case primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED:
-		return fmt.Sprintf("the database %s is held by another program: end that program" + goesOn, file)
+		return fmt.Sprintf("the database %s is held by another program: end that program"+goesOn, file)
 	}
-	return fmt.Sprintf("the database %s cannot be read or written: check the disk of the data directory %s" + goesOn, file, dir)
+	return fmt.Sprintf("the database %s cannot be read or written: check the disk of the data directory %s"+goesOn, file, dir)
 }
 
 func damageRemedy(file string) string {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -85,7 +86,7 @@ func givePlaces(ctx context.Context, conn *pgx.Conn, holder, epoch int64) (n int
 		return 0, err
 	}
 	err = results.QueryRow().Scan(&n)
-	if err == pgx.ErrNoRows {
+	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
 	if err == nil {
