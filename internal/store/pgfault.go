@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -50,6 +53,23 @@ func outage(err error) bool {
 		}
 		return false
 	}
+}
+
+// dropped reports whether err says that the server has given up a connection that
+// was good before: it was stopped, or killed.
+func dropped(err error) bool {
+	switch state(err) {
+	case "57P01", "57P02": // stopped, and crashed
+		return true
+	case "":
+	default:
+		return false
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return false // there was none to be had
+	}
+	return pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // collided reports whether a transaction met another one and can be tried again.

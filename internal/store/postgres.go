@@ -183,7 +183,7 @@ func (db *DB) openPostgres(ctx context.Context) (err error) {
 		return err
 	}
 	db.pg, db.sql = p, &postgresDialect
-	db.read = &reads{DB: sql.OpenDB(stdlib.GetConnector(*p.cfg)), pg: true, timeout: p.opt.StatementTimeout + clientGrace}
+	db.read = &reads{DB: sql.OpenDB(stdlib.GetConnector(*p.cfg)), pg: true, timeout: p.opt.StatementTimeout + clientGrace, conns: p.opt.Conns}
 	db.undo(db.read.Close)
 	db.read.SetMaxOpenConns(p.opt.Conns)
 	db.read.SetMaxIdleConns(p.opt.Conns)

@@ -15,6 +15,7 @@ type reads struct {
 	*sql.DB
 	pg      bool
 	timeout time.Duration // of PostgreSQL
+	conns   int           // the pool's, of PostgreSQL
 	texts   sync.Map      // of PostgreSQL: statements by what they are written as
 }
 
@@ -97,7 +98,19 @@ func (r *reads) QueryRowContext(ctx context.Context, statement string, args ...a
 		return &row{err: sql.ErrNoRows}
 	}
 	ctx, l := r.look(ctx)
-	return &row{Row: r.DB.QueryRowContext(ctx, r.text(statement), args...), look: l}
+	text := r.text(statement)
+	found := r.DB.QueryRowContext(ctx, text, args...)
+	for n := 0; r.stale(ctx, found.Err(), n); n++ {
+		found = r.DB.QueryRowContext(ctx, text, args...)
+	}
+	return &row{Row: found, look: l}
+}
+
+// stale reports whether the nth attempt has met a connection that a server has
+// dropped, while another one may be good: after an outage every connection of the
+// pool is of that kind once, and a look changes nothing when it is repeated.
+func (r *reads) stale(ctx context.Context, err error, n int) bool {
+	return r.pg && err != nil && n < r.conns && ctx.Err() == nil && dropped(err)
 }
 
 // QueryContext reads rows. They must be closed.
@@ -116,7 +129,11 @@ func (r *reads) rows(ctx context.Context, from asker, statement string, args []a
 		}
 	}
 	ctx, l := r.look(ctx)
-	found, err := from.QueryContext(ctx, r.text(statement), args...) //nolint:rowserrcheck rows.Err checks it
+	text := r.text(statement)
+	found, err := from.QueryContext(ctx, text, args...) //nolint:rowserrcheck rows.Err checks it
+	for n := 0; from == asker(r.DB) && r.stale(ctx, err, n); n++ {
+		found, err = from.QueryContext(ctx, text, args...) //nolint:rowserrcheck rows.Err checks it
+	}
 	if err != nil {
 		err = l.fault(err)
 		l.end()
@@ -140,6 +157,9 @@ func (r *reads) begin(ctx context.Context) (*snapshot, error) {
 		opt.Isolation = sql.LevelRepeatableRead
 	}
 	tx, err := r.BeginTx(ctx, opt)
+	for n := 0; r.stale(ctx, err, n); n++ {
+		tx, err = r.BeginTx(ctx, opt)
+	}
 	if err != nil {
 		err = l.fault(err)
 		l.end()

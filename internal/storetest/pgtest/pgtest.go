@@ -361,6 +361,7 @@ func (s *Server) Resume(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGCONT)
 // data stays for Start.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
+	s.signal(t, syscall.SIGSTOP) // so that none is born meanwhile, who would outlive it
 	s.signal(t, syscall.SIGKILL)
 	if _, err := io.WriteString(s.leash, "keep\n"); err != nil {
 		t.Fatal(err)
