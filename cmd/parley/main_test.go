@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 }
 
 // scriptsTime bounds all scripts together; each takes seconds.
-const scriptsTime = 4 * time.Minute
+const scriptsTime = 8 * time.Minute
 
 // TestScripts runs what a user could type: one script a topic.
 func TestScripts(t *testing.T) {

@@ -14,14 +14,24 @@ import (
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
-// lookAtLimitsEvery is how long it takes at most until a replica has the limits
-// that were set at another.
-const lookAtLimitsEvery = 5 * time.Second
+// limitsRetry is the pause before limits that other replicas may have set are
+// read again after the store failed.
+const limitsRetry = time.Second
 
 // limitsInForce are what the running mesh has instead of its configuration.
 type limitsInForce struct {
+	changed chan struct{} // holds a token where others may have set some
+
 	mu     sync.Mutex
-	values map[string]string
+	values map[string]string // guarded by mu
+}
+
+// limitsMayDiffer has the limits read again. It returns at once.
+func (a *App) limitsMayDiffer() {
+	select {
+	case a.limits.changed <- struct{}{}:
+	default: // a look is due already, and will see this change too
+	}
 }
 
 // applyEngine makes the mesh hold what documents declare.
@@ -84,16 +94,23 @@ func (a *App) ReloadLimits(ctx context.Context) error {
 
 // followLimits takes over what other replicas set, until ctx ends.
 func (a *App) followLimits(ctx context.Context) error {
-	tick := time.NewTicker(lookAtLimitsEvery)
-	defer tick.Stop()
-	for {
+	retry := time.NewTimer(limitsRetry)
+	defer retry.Stop()
+	for failing := false; ; {
+		retry.Stop()
+		err := a.ReloadLimits(ctx)
+		if err != nil && ctx.Err() == nil {
+			if !failing {
+				a.log.Warn("limits that other replicas may have set are not known", "err", err)
+			}
+			retry.Reset(limitsRetry)
+		}
+		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
-		}
-		if err := a.ReloadLimits(ctx); err != nil && ctx.Err() == nil {
-			a.log.Warn("limits of other replicas are not known", "err", err)
+		case <-a.limits.changed:
+		case <-retry.C:
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mesh/parley/internal/app"
 	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/control"
+	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/parleytest"
 	"github.com/parley-mesh/parley/internal/storetest/pgtest"
@@ -127,42 +128,125 @@ func TestReplicasHaveFreshContexts(t *testing.T) {
 	}
 }
 
-// TestReplicasHeedEachOthersChanges: a revoked key and a suspended agent are
-// refused at the other replica a moment later.
+// TestReplicasHeedEachOthersChanges: whatever is changed at one replica is in
+// force at the other a moment later, for each kind of thing that replicas keep
+// in memory.
 func TestReplicasHeedEachOthersChanges(t *testing.T) {
 	one, two := replicas(t, nil)
-	one.Agent("agent").Answer(tasks(working))
-	one.Key("alice", "")
-	key := one.NewKey(control.NewKey{Principal: "alice"})
-	caller := two.Caller("agent", a2a.JSONRPC, key.Text)
-	until := func(what string, ok func(*a2a.Reply) bool) {
-		t.Helper()
+	agent := one.Agent("agent")
+	agent.Answer(tasks(func(string) a2a.TaskState { return a2a.StateCompleted }))
+	other := parleytest.NewAgent(t)
+	other.SetCard(parleytest.Card(other.URL))
+	one.Owner("finance")
+	alice, carol := keyOf(one, "alice", ""), keyOf(one, "carol", "finance")
+	ctx := t.Context()
+	served := func(r *a2a.Reply) bool { return r.Err == nil }
+	refusedFor := func(reason a2a.Reason) func(*a2a.Reply) bool {
+		return func(r *a2a.Reply) bool { return r.Err != nil && r.Err.Reason == reason }
+	}
+	limits := func(values string) error {
+		_, err := one.Admin.Apply(ctx, control.ApplyRequest{Set: "test", Documents: []json.RawMessage{
+			json.RawMessage(`{"apiVersion":"parley/v1","kind":"Limits","metadata":{"name":"default"},"spec":` + values + `}`)}})
+		return err
+	}
+	counter := 0
+	for _, change := range []struct {
+		what string
+		key  string // of the caller at the other replica
+		do   func() error
+		then func(*a2a.Reply) bool
+	}{
+		{"an agent is suspended", alice.Text, func() error {
+			_, err := one.Admin.SuspendAgent(ctx, "agent", control.Suspension{Reason: "maintenance"})
+			return err
+		}, refusedFor(a2a.ReasonUnavailable)},
+		{"an agent is resumed", alice.Text, func() error { _, err := one.Admin.ResumeAgent(ctx, "agent"); return err }, served},
+		{"a principal is frozen", alice.Text, func() error { _, err := one.Admin.FreezePrincipal(ctx, "alice", "leaked"); return err }, refusedFor(gateway.ReasonFrozen)},
+		{"a principal is unfrozen", alice.Text, func() error { _, err := one.Admin.UnfreezePrincipal(ctx, "alice"); return err }, served},
+		{"an owner is allowed", carol.Text, func() error { _, err := one.Admin.AllowOwner(ctx, "agent", "finance"); return err }, served},
+		{"an owner is allowed no more", carol.Text, func() error { _, err := one.Admin.DisallowOwner(ctx, "agent", "finance"); return err }, refusedFor(a2a.ReasonForbidden)},
+		{"a role is given", carol.Text, func() error {
+			_, err := one.Admin.UpdatePrincipal(ctx, "carol", 1, control.PrincipalChange{Roles: &[]parley.Role{parley.RoleAdmin}})
+			return err
+		}, served},
+		{"a role is taken", carol.Text, func() error {
+			_, err := one.Admin.UpdatePrincipal(ctx, "carol", 2, control.PrincipalChange{Roles: &[]parley.Role{}})
+			return err
+		}, refusedFor(a2a.ReasonForbidden)},
+		{"a credential is stored", alice.Text, func() error {
+			_, err := one.Admin.SetAuth(ctx, "agent", control.NewAuth{Kind: "bearer", Secret: "hunter2"})
+			return err
+		}, func(*a2a.Reply) bool { return last(agent).Header.Get("Authorization") == "Bearer hunter2" }},
+		{"a credential is removed", alice.Text, func() error { _, err := one.Admin.RemoveAuth(ctx, "agent"); return err },
+			func(*a2a.Reply) bool { return last(agent).Header.Get("Authorization") == "" }},
+		{"an instance is added", alice.Text, func() error {
+			_, err := one.Admin.AddInstance(ctx, "agent", control.NewInstance{ID: "second", URL: other.URL})
+			other.Answer(tasks(func(string) a2a.TaskState { return a2a.StateCompleted })) // it has been probed
+			return err
+		}, func(*a2a.Reply) bool { return last(other).Method == a2a.SendMessage }},
+		{"an instance is removed", alice.Text, func() error { _, err := one.Admin.RemoveInstance(ctx, "agent", "second", true); return err },
+			spared(other)},
+		{"a limit is set", alice.Text, func() error { return limits(`{"call_deadline":"7h"}`) }, deadlineOf(two, 7*time.Hour)},
+		{"a limit is lifted", alice.Text, func() error { return limits(`{}`) }, deadlineOf(two, two.Config.Limits.CallDeadline)},
+		{"a key is revoked", alice.Text, func() error { _, err := one.Admin.RevokeKey(ctx, alice.Key.ID); return err }, refusedFor(a2a.ReasonUnauthenticated)},
+		{"a principal is deleted", carol.Text, func() error { return one.Admin.DeletePrincipal(ctx, "carol", 3) }, refusedFor(a2a.ReasonUnauthenticated)},
+	} {
+		caller := two.Caller("agent", a2a.JSONRPC, change.key)
+		ask := func() *a2a.Reply {
+			counter++
+			reply, _ := caller.Do(ctx, a2a.SendMessage, parleytest.Message(fmt.Sprint("m", counter), "x"))
+			return reply
+		}
+		if reply := ask(); change.then(reply) { // also what fills the other one's memory
+			t.Errorf("before %s: %s, %v", change.what, reply.Result, reply.Err)
+		}
+		if err := change.do(); err != nil {
+			t.Fatalf("%s: %v", change.what, err)
+		}
 		began := time.Now()
-		for i := 0; ; i++ {
-			reply, _ := caller.Do(t.Context(), a2a.SendMessage, parleytest.Message(fmt.Sprintf("%s-%d", what, i), "x"))
-			if ok(reply) {
-				t.Logf("%s after %v", what, time.Since(began).Round(time.Millisecond))
-				return
-			}
+		for reply := ask(); !change.then(reply); reply = ask() {
 			if time.Since(began) > parleytest.Patience {
-				t.Fatalf("%s: still %s, %v", what, reply.Result, reply.Err)
+				t.Fatalf("%s: still %s, %v", change.what, reply.Result, reply.Err)
 			}
 		}
+		t.Logf("%s: after %v", change.what, time.Since(began).Round(time.Millisecond))
 	}
-	served := func(r *a2a.Reply) bool { return r.Err == nil }
-	until("served", served)
-	if _, err := one.Admin.SuspendAgent(t.Context(), "agent", control.Suspension{Reason: "maintenance"}); err != nil {
-		t.Fatal(err)
+}
+
+// keyOf makes a principal and a key of its.
+func keyOf(m *parleytest.Mesh, name parley.PrincipalName, owner parley.OwnerName) control.CreatedKey {
+	m.Key(name, owner)
+	return m.NewKey(control.NewKey{Principal: name})
+}
+
+// last is what an agent was asked last.
+func last(a *parleytest.Agent) parleytest.Seen {
+	seen := a.Seen()
+	if len(seen) == 0 {
+		return parleytest.Seen{}
 	}
-	until("suspended", func(r *a2a.Reply) bool { return r.Err != nil && r.Err.Reason == a2a.ReasonUnavailable })
-	if _, err := one.Admin.ResumeAgent(t.Context(), "agent"); err != nil {
-		t.Fatal(err)
+	return seen[len(seen)-1]
+}
+
+// spared reports whether an agent heard of none of the last calls, in one row
+// long enough that its turn must have come.
+func spared(a *parleytest.Agent) func(*a2a.Reply) bool {
+	heard, row := len(a.Seen()), 0
+	return func(*a2a.Reply) bool {
+		if n := len(a.Seen()); n > heard {
+			heard, row = n, 0
+		}
+		row++
+		return row > 4
 	}
-	until("resumed", served)
-	if _, err := one.Admin.RevokeKey(t.Context(), key.Key.ID); err != nil {
-		t.Fatal(err)
+}
+
+// deadlineOf reports whether the newest call at m may take so long.
+func deadlineOf(m *parleytest.Mesh, want time.Duration) func(*a2a.Reply) bool {
+	return func(*a2a.Reply) bool {
+		newest := m.Calls(control.CallFilter{Caller: "alice"})[0]
+		return newest.Deadline.Sub(newest.Begun).Round(time.Minute) == want
 	}
-	until("revoked", func(r *a2a.Reply) bool { return r.Err != nil && r.Err.HTTP == 401 })
 }
 
 // TestReplicasEndEachOthersCalls: a task seen final at one replica ends the call

@@ -141,7 +141,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		return err
 	}
 	a.store.Heed(store.Heed{
-		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate() },
+		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.limitsMayDiffer() },
 		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
 	})
 	return nil

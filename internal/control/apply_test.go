@@ -28,7 +28,7 @@ func (m *mesh) Apply(_ context.Context, req apply.Request) (*apply.Plan, error) 
 func (m *mesh) PrepareBackup(context.Context) (func(context.Context, io.Writer) error, func() error, error) {
 	write := func(_ context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, "an archive")
-		if m.broken {
+		if m.broken.Load() {
 			err = errors.New("the disk fails")
 		}
 		return err
@@ -105,17 +105,19 @@ func TestABackupThatBreaksOffIsAnError(t *testing.T) {
 	if err := c.Backup(t.Context(), &whole); err != nil || whole.String() != "an archive" {
 		t.Errorf("%q, %v", whole.String(), err)
 	}
-	m.broken = true
+	m.broken.Store(true)
 	if err := c.Backup(t.Context(), io.Discard); parley.KindOf(err) != parley.Unavailable || err == nil {
 		t.Errorf("error %v, want one that says so", err)
 	}
-	m.broken = false
+	m.broken.Store(false)
 	if err := c.Backup(t.Context(), io.Discard); err != nil { // the place is free again
 		t.Error(err)
 	}
+	m.mu.Lock()
 	if m.discarded != 3 {
 		t.Errorf("%d of 3 copies were taken away", m.discarded)
 	}
+	m.mu.Unlock()
 	if err := m.client(t, m.operator).Backup(t.Context(), io.Discard); parley.KindOf(err) != parley.Denied {
 		t.Errorf("an operator took a backup: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ type mesh struct {
 	news      chan struct{} // closed at the next commit
 	applied   apply.Request
 	discarded int
-	broken    bool // backups break off
+	broken    atomic.Bool // backups break off
 }
 
 type lockedBuffer struct {

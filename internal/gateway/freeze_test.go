@@ -97,3 +97,30 @@ func TestFrozenAgentsAreStillCalled(t *testing.T) {
 	reply, _ := m.Caller("agent", a2a.JSONRPC, own).Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
 	wantErr(t, "a call by the agent", reply, gateway.ReasonFrozen)
 }
+
+// TestFloodOfTheFrozen: refusals of a frozen caller are recorded, but no more
+// often than its calls would be served.
+func TestFloodOfTheFrozen(t *testing.T) {
+	const burst = 5
+	m, _ := start(t, func(c *config.Config) { c.Limits.RatePerPrincipal, c.Limits.BurstPerPrincipal = 1, burst })
+	alice := m.Key("alice", "")
+	if _, err := m.Admin.FreezePrincipal(t.Context(), "alice", "leaked"); err != nil {
+		t.Fatal(err)
+	}
+	began, limited := time.Now(), 0
+	for range 10 * burst {
+		reply, _ := m.Caller("agent", a2a.JSONRPC, alice).Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
+		switch {
+		case reply.Err == nil:
+			t.Fatalf("a frozen caller is served: %s", reply.Result)
+		case reply.Err.Reason == a2a.ReasonRateLimited:
+			limited++
+		case reply.Err.Reason != gateway.ReasonFrozen:
+			t.Errorf("refused with %v", reply.Err)
+		}
+	}
+	most := burst + int(time.Since(began)/time.Second) + 1
+	if n := len(m.Calls(control.CallFilter{Caller: "alice"})); n > most || limited < 10*burst-most {
+		t.Errorf("%d of %d refusals are recorded and %d are for their rate, want at most %d recorded", n, 10*burst, limited, most)
+	}
+}

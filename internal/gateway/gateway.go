@@ -54,8 +54,9 @@ type Mates interface {
 	// parley.NotFound error where none has it.
 	CancelElsewhere(ctx context.Context, id parley.CallID) error
 	// LookElsewhere tells those whose calls wait for a task that the index has
-	// its final state.
-	LookElsewhere(ctx context.Context, key call.TaskKey) error
+	// its final state, once all is written that was settled before. It does not
+	// wait for that.
+	LookElsewhere(key call.TaskKey) error
 }
 
 // Tokens says how a credential stands in a request; see upstream.Tokens.

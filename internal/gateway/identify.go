@@ -52,7 +52,10 @@ func (g *Gateway) identify(ctx context.Context, c *Call) error {
 		var err error
 		if caller, err = g.Identity.Identify(ctx, credential); err != nil {
 			if frozen := identity.FrozenCaller(err); frozen != nil {
-				c.comesFrom(frozen) // it is known, so the refusal is recorded
+				c.comesFrom(frozen) // it is known, so the refusal is recorded, as often as it may ask
+				if limited := g.throttle(ctx, c); limited != nil {
+					return limited
+				}
 			}
 			return err
 		}

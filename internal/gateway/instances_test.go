@@ -194,7 +194,6 @@ func TestInstanceDies(t *testing.T) {
 	if n := first.begun.Load(); n < workers*each-killAfter {
 		t.Errorf("the instance that is left took %d calls", n)
 	}
-	seen := len(first.Seen())
 	reply, id := m.Caller("agent", a2a.JSONRPC, key).Do(ctx, a2a.GetTask, a2a.GetTaskRequest{ID: living})
 	wantErr(t, "a task at the dead instance", reply, a2a.ReasonUnavailable)
 	if !strings.Contains(reply.Err.Message, "the instance of the agent that has this task") {
@@ -202,8 +201,10 @@ func TestInstanceDies(t *testing.T) {
 	}
 	mustHideInternals(t, m, second.Agent, reply.Err.Message)
 	wantCall(t, m, id, "crash", "dial")
-	if len(first.Seen()) != seen {
-		t.Error("a task of one instance was asked of the other")
+	for _, q := range first.Seen() { // among the mesh's own looks at the tasks that are there
+		if strings.Contains(q.Path+" "+string(q.Params), living) {
+			t.Errorf("a task of one instance was asked of the other: %s %s %s", q.Method, q.Path, q.Params)
+		}
 	}
 	page, err := m.Admin.Instances(ctx, "agent")
 	if err != nil {

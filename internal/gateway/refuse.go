@@ -54,8 +54,11 @@ func (g *Gateway) refuse(c *Call, err error) *a2a.Reply {
 		g.Log.Log(context.Background(), refusalLevel(err), "call refused", "call", c.record.ID, "agent", c.record.Agent, "kind", kind, "err", err)
 	}
 	shape := parley.ShapeRefused
-	if kind == parley.NotFound || kind == parley.Invalid {
+	switch kind {
+	case parley.NotFound, parley.Invalid:
 		shape = parley.ShapeInvalid
+	case parley.Canceled:
+		shape = parley.ShapeCallerGone
 	}
 	c.ends(parley.Judge(shape).Outcome, reasonOf(kind, err), parley.PublicMessage(err))
 	return &a2a.Reply{Err: e}
@@ -80,6 +83,8 @@ const (
 // reasonOf is the reason that the record of a refused call gives.
 func reasonOf(kind parley.Kind, err error) string {
 	switch {
+	case kind == parley.Canceled:
+		return string(parley.ShapeCallerGone)
 	case errors.Is(err, registry.ErrSuspended):
 		return reasonSuspended
 	case errors.Is(err, registry.ErrUnproven):
@@ -131,7 +136,7 @@ func protocolError(kind parley.Kind, message string) *a2a.Error {
 		reason = a2a.ReasonForbidden
 	case parley.Exhausted:
 		reason = a2a.ReasonRateLimited
-	case parley.Unavailable:
+	case parley.Unavailable, parley.Canceled: // a caller who left may have closed only its own side
 		reason = a2a.ReasonUnavailable
 	case parley.Timeout:
 		reason = a2a.ReasonTimeout

@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -31,6 +34,24 @@ func TestReasonsOfRefusals(t *testing.T) {
 		if got := reasonOf(parley.KindOf(tc.err), tc.err); got != tc.want {
 			t.Errorf("%v is recorded for the reason %q, want %q", tc.err, got, tc.want)
 		}
+	}
+}
+
+// TestCallerLeavesBeforeItsCall: that is no fault of the mesh's, and nobody was
+// refused.
+func TestCallerLeavesBeforeItsCall(t *testing.T) {
+	var log bytes.Buffer
+	g := New(Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now})
+	c := &Call{}
+	reply := g.refuse(c, parley.E("store.agent", parley.Canceled, "", "whoever asked has left", context.Canceled))
+	if reply.Err == nil || reply.Err.Reason != a2a.ReasonUnavailable {
+		t.Errorf("answered with %v", reply.Err)
+	}
+	if c.record.Outcome != parley.OutcomeCanceled || c.record.Reason != string(parley.ShapeCallerGone) {
+		t.Errorf("recorded as %s, %s", c.record.Outcome, c.record.Reason)
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", log.String())
 	}
 }
 

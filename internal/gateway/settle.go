@@ -143,9 +143,7 @@ func (g *Gateway) finish(ctx context.Context, key call.TaskKey, state string) {
 	if g.Mates == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	if err := g.Mates.LookElsewhere(ctx, key); err != nil {
+	if err := g.Mates.LookElsewhere(key); err != nil {
 		g.Log.Warn("other replicas are not told of a final task; they see it at their next look", "agent", key.Agent, "err", err)
 	}
 }

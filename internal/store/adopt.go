@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -36,14 +37,7 @@ func (db *DB) adopt(ctx context.Context) (records []*call.Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for found.Next() {
-		r, err := scanCall(found)
-		if err != nil {
-			return nil, errors.Join(err, found.Close())
-		}
-		records = append(records, r)
-	}
-	if err := errors.Join(found.Err(), found.Close()); err != nil {
+	if records, err = adopted(found); err != nil {
 		return nil, err
 	}
 	if err := tx.Commit(); err != nil {
@@ -53,6 +47,18 @@ func (db *DB) adopt(ctx context.Context) (records []*call.Record, err error) {
 		db.live.begun(r, byID)
 	}
 	return records, nil
+}
+
+func adopted(found *sql.Rows) (records []*call.Record, err error) {
+	defer func() { err = errors.Join(err, found.Close()) }()
+	for found.Next() {
+		r, err := scanCall(found)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, found.Err()
 }
 
 // sweep adopts what dead replicas left, once somebody takes it, and forgets
@@ -137,27 +143,21 @@ func (db *DB) CancelElsewhere(ctx context.Context, id parley.CallID) error {
 }
 
 // LookElsewhere tells the other replicas whose open calls wait for a task that
-// the index has its final state now.
-func (db *DB) LookElsewhere(ctx context.Context, key call.TaskKey) error {
-	if db.pg == nil {
+// the index has its final state. What was settled before is in the same
+// transaction or an earlier one: whoever is told finds it. Nobody waits for it,
+// and a hint that is lost costs a look at the agent.
+func (db *DB) LookElsewhere(key call.TaskKey) error {
+	if db.pg == nil || storable([]any{key.ID}) != nil { // no row has such an id
 		return nil
 	}
-	bounded, l := db.read.look(ctx)
-	defer l.end()
-	if err := storable([]any{key.ID}); err != nil {
-		return nil // no row has such an id
-	}
-	res, err := db.read.ExecContext(bounded, `INSERT INTO requests (replica, kind, agent, instance, task, asked_at, done, problem)
-		SELECT DISTINCT replica, '`+askLook+`', agent, coalesce(instance, ''), task_id, `+pgNow+`, 0, '' FROM calls
-		WHERE task_id = $1 AND agent = $2 AND coalesce(instance, '') = $3 AND ended_at IS NULL AND replica <> $4`,
-		key.ID, string(key.Agent), key.Instance, db.pg.id.Load())
-	if err != nil {
-		return db.fault("store.look_elsewhere", parley.Subject(key.ID), l.fault(err))
-	}
-	if n, err := res.RowsAffected(); err == nil && n > 0 {
-		db.pg.kick()
-	}
-	return nil
+	err := db.w.later(statements(func(tx *tx) error {
+		_, err := tx.run(`INSERT INTO requests (replica, kind, agent, instance, task, asked_at, done, problem)
+			SELECT DISTINCT replica, '`+askLook+`', agent, coalesce(instance, ''), task_id, `+pgNow+`, 0, '' FROM calls
+			WHERE task_id = ? AND agent = ? AND coalesce(instance, '') = ? AND ended_at IS NULL AND replica <> ?`,
+			key.ID, string(key.Agent), key.Instance, db.pg.id.Load())
+		return err
+	}))
+	return db.fault("store.look_elsewhere", parley.Subject(key.ID), err)
 }
 
 // States of a request.

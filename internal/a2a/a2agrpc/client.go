@@ -322,9 +322,11 @@ func (s *clientStream) read(raw []byte) (f a2a.Frame, err error) {
 	if f.Result, err = resultJSON(s.x.q.Method, raw, limits); err != nil {
 		return f, fmt.Errorf("%w: %w", a2a.ErrNotA2A, err)
 	}
-	if f.Facts, err = a2a.CheckResult(s.x.q.Method, f.Result, limits); err != nil {
+	facts, err := a2a.CheckResult(s.x.q.Method, f.Result, limits)
+	if err != nil {
 		return f, err
 	}
+	f.Facts = &facts
 	if s.x.same {
 		f.Raw = raw
 	}
