@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/parley"
@@ -168,6 +169,12 @@ func readFile(t *tar.Reader, m *Manifest, want File, open func(*Manifest, File) 
 		return unusable("it is cut off before "+want.Name, err)
 	case head.Name != want.Name || head.Typeflag != tar.TypeReg || head.Size != want.Size:
 		return unusable(want.Name+" is not as its manifest says", nil)
+	}
+	for record := range head.PAXRecords {
+		// Holes take no room in an archive: a small one would fill the disk.
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			return unusable(want.Name+" is a sparse file, which no backup has", nil)
+		}
 	}
 	hash := sha256.New()
 	var to io.Writer = hash

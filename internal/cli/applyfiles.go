@@ -92,6 +92,10 @@ func documentFiles(sources []string) (files []string, _ error) {
 					return filepath.SkipDir
 				}
 			case !entry.IsDir() && (path == source || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))):
+				// Opening a pipe that nobody writes to would wait for ever.
+				if info, err := os.Stat(path); path != source && err == nil && !info.Mode().IsRegular() {
+					return fmt.Errorf("%s is no file: move it away, or name the files one by one", path)
+				}
 				files = append(files, path)
 			}
 			if len(files) > maxDocumentFiles {
