@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,56 @@ func must(t *testing.T, err error) {
 }
 
 const appendEvent = `INSERT INTO events (subject, subject_seq, type, time, owner, environment, data) VALUES ($1, $2, 'x.happened', 1, 'default', 'dev', '{}')`
+
+// What came after the beginning of a call that somebody is changing waits for it,
+// so that the feed is in order, and not for longer than heldFor.
+func TestFeedWaitsForABeginning(t *testing.T) {
+	url := pgtest.Database(t)
+	db := replicaOf(t, url, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, stays := range []bool{false, true} {
+		sequencer, slow := connect(t, url), connect(t, url)
+		before, err := db.LastSeq(ctx)
+		must(t, err)
+		held, err := sequencer.Begin(ctx) // nobody gives places meanwhile
+		must(t, err)
+		_, err = held.Exec(ctx, `SELECT last FROM feed FOR UPDATE`)
+		must(t, err)
+		first, second := newCall(), newCall()
+		must(t, db.Begin(ctx, first))
+		changing, err := slow.Begin(ctx)
+		must(t, err)
+		_, err = changing.Exec(ctx, `SELECT 1 FROM calls WHERE id = $1 FOR UPDATE`, first.ID[:])
+		must(t, err)
+		must(t, db.Begin(ctx, second))
+		must(t, held.Rollback(ctx))
+		want := []string{"calls/" + first.ID.String(), "calls/" + second.ID.String()}
+		if stays {
+			want = want[1:]
+		} else {
+			db.pg.kick()
+			must(t, changing.Commit(ctx))
+		}
+		var got []string
+		for len(got) < len(want) && ctx.Err() == nil {
+			db.pg.kick()
+			events, err := db.Events(ctx, before, 10)
+			must(t, err)
+			got = nil
+			for _, e := range events {
+				got = append(got, e.Subject)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the other stays: %t; the feed has %q, want %q", stays, got, want)
+		}
+		if stays {
+			must(t, changing.Rollback(ctx))
+		}
+		must(t, db.Flush(ctx))
+	}
+}
 
 // A transaction that takes long commits behind others that began later. Whoever
 // reads on behind the last event it saw gets it all the same, once, and in the
@@ -156,7 +207,7 @@ func TestTwoSequencers(t *testing.T) {
 	_, err := conn.Exec(t.Context(), `INSERT INTO events (subject, subject_seq, type, time, owner, environment, data)
 		SELECT 'many/1', i, 'x.happened', 1, 'default', 'dev', '{}' FROM generate_series(1, $1) i`, n)
 	must(t, err)
-	if gave, err := givePlaces(t.Context(), conn, db.pg.id.Load(), epoch-1); err != nil || gave != 0 {
+	if gave, _, err := givePlaces(t.Context(), conn, db.pg.id.Load(), epoch-1, true); err != nil || gave != 0 {
 		t.Errorf("a paused leader gave %d places after its lease was taken over, %v", gave, err)
 	}
 	var group sync.WaitGroup
@@ -164,7 +215,7 @@ func TestTwoSequencers(t *testing.T) {
 	for i, c := range []*pgx.Conn{conn, other} {
 		group.Go(func() {
 			for {
-				gave, err := givePlaces(t.Context(), c, holder, epoch)
+				gave, _, err := givePlaces(t.Context(), c, holder, epoch, true)
 				if err != nil {
 					t.Error(err)
 					return

@@ -94,6 +94,9 @@ type pulse struct {
 	last    int64 // the last place of the feed that the hub was told of
 	changes map[string]int64
 	failing bool
+
+	oldest   int64 // the arrival of the oldest beginning without a place; 0 for none
+	oldestAt time.Time
 }
 
 // begin starts the loops; end ends them.
