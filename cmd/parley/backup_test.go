@@ -65,3 +65,43 @@ parley --data restored doctor
 		t.Errorf("the restored mesh does not have what was saved:\n%s", text)
 	}
 }
+
+// TestBackupToAFullDisk: a backup that does not fit is an error and leaves
+// nothing behind, neither of a running mesh nor of a stopped one; where there is
+// room it succeeds.
+func TestBackupToAFullDisk(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip("a disk of the test's own needs unshare")
+	}
+	dir := t.TempDir()
+	script := `set -eu
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+mkdir small; mount -t tmpfs -o size=64k none small
+parley serve --data mesh --listen ` + freeAddress(t) + ` --grpc-listen ` + freeAddress(t) + ` --ops-listen ` + freeAddress(t) + ` --ready-file mesh.json &
+for i in $(seq 300); do [ -s mesh.json ] && break; sleep 0.1; done
+fails() {
+  if parley --data mesh backup --to "$1" 2>said; then echo "it fits"; exit 1; fi
+  cat said
+  grep -q 'no space left' said
+  if [ -n "$(ls -A small)" ]; then echo "left behind:"; ls -lA small; exit 1; fi
+}
+fails small/mesh.tar
+fails small
+kill %1; wait %1
+fails small/mesh.tar
+mount -o remount,size=64m small
+parley --data mesh backup --to small/mesh.tar
+[ "$(ls -A small)" = mesh.tar ]
+`
+	cmd := exec.Command("timeout", "--kill-after=5", fmt.Sprint(pageTime.Seconds()), unshare, "--mount", "bash", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	out, err := cmd.CombinedOutput()
+	switch text := string(out); {
+	case strings.Contains(text, "unshare failed") || strings.Contains(text, "permission denied"):
+		t.Skipf("this process may not mount: %s", text)
+	case err != nil:
+		t.Errorf("%v:\n%s", err, text)
+	}
+}

@@ -174,3 +174,63 @@ func TestLimitsChangeWhileTheMeshRuns(t *testing.T) {
 		t.Error("streams below streams_per_principal were taken")
 	}
 }
+
+// killing is where a backup goes whose mesh is killed once it has begun.
+type killing struct {
+	arrived bytes.Buffer // no embedding: it would be filled past Write
+	kill    func()
+}
+
+// Write implements io.Writer.
+func (k *killing) Write(b []byte) (int, error) {
+	if k.kill != nil {
+		k.kill()
+		k.kill = nil
+	}
+	return k.arrived.Write(b)
+}
+
+// TestTheMeshIsKilledDuringABackup: what has arrived by then is no backup, and
+// is said to be none.
+func TestTheMeshIsKilledDuringABackup(t *testing.T) {
+	dir := parleytest.Dir(t)
+	p := startProcess(t, dir)
+	_, key := taskAgent(t, p)
+	enough := make(chan struct{})
+	var calling sync.WaitGroup
+	// It ends with the mesh.
+	calling.Go(func() {
+		load(t.Context(), connTo(p.ready.Listen, "agent", key), "m", 300, func() { close(enough) })
+	})
+	defer func() {
+		_ = p.cmd.Process.Kill() // has ended already, unless the test failed
+		calling.Wait()
+	}()
+	select {
+	case <-enough:
+	case <-time.After(parleytest.Patience):
+		t.Fatal("the load does not come about")
+	}
+	to := &killing{kill: func() {
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = p.cmd.Wait() // killed, so always an error
+	}}
+	err := p.admin.Backup(t.Context(), to)
+	if to.kill != nil {
+		t.Fatalf("the backup ended with %v before anything arrived", err)
+	}
+	if err == nil { // all of it was under way already
+		if _, err := app.CheckBackup(t.Context(), bytes.NewReader(to.arrived.Bytes())); err != nil {
+			t.Errorf("it is said to be whole and is not: %v", err)
+		}
+		return
+	}
+	if m, err := app.CheckBackup(t.Context(), bytes.NewReader(to.arrived.Bytes())); err == nil {
+		t.Errorf("%d bytes of it pass for the backup %+v", to.arrived.Len(), m)
+	}
+	if _, err := app.Restore(t.Context(), bytes.NewReader(to.arrived.Bytes()), filepath.Join(parleytest.Dir(t), "r"), filepath.Join(dir, "master.key")); err == nil {
+		t.Error("it was restored")
+	}
+}

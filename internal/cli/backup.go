@@ -97,6 +97,9 @@ func (p *program) fetchBackup(ctx context.Context, f *os.File) (*backupTaken, er
 	stop := p.counting("taking the backup", counted)
 	err := p.writeBackup(ctx, counted)
 	stop()
+	if counted.failed != nil { // the place is at fault, whatever the source says of it
+		return nil, parley.E("cli.backup", parley.Unavailable, "", "the backup cannot be written to "+filepath.Dir(f.Name())+": "+innermost(counted.failed).Error(), counted.failed)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,15 +117,16 @@ func (p *program) fetchBackup(ctx context.Context, f *os.File) (*backupTaken, er
 	return &backupTaken{Bytes: counted.n.Load(), Mesh: m.Mesh, Schema: m.Schema, MadeAt: m.MadeAt, MasterKey: m.MasterKey}, nil
 }
 
-// writeBackup asks the mesh, or where none runs here reads its directory.
-func (p *program) writeBackup(ctx context.Context, w io.Writer) error {
+// writeBackup asks the mesh, or where none runs here reads its directory. One
+// that broke off is not gone on with from there.
+func (p *program) writeBackup(ctx context.Context, w *counter) error {
 	c, err := p.client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	err = c.Backup(ctx, w)
-	if parley.KindOf(err) != parley.Unavailable || err == nil || p.flags.server != "" || p.variable("PARLEY_SERVER") != "" {
+	if parley.KindOf(err) != parley.Unavailable || err == nil || w.n.Load() > 0 || w.failed != nil || p.flags.server != "" || p.variable("PARLEY_SERVER") != "" {
 		return err
 	}
 	dir, dirErr := p.dataDir()

@@ -66,13 +66,17 @@ func (p *program) progressing(what func() string) (stop func()) {
 // counter counts what is written.
 type counter struct {
 	io.Writer
-	n atomic.Int64
+	n      atomic.Int64
+	failed error // the first of the writer below; read by whoever writes
 }
 
 // Write implements io.Writer.
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	c.n.Add(int64(n))
+	if c.failed == nil {
+		c.failed = err
+	}
 	return n, err
 }
 
