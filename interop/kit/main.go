@@ -242,13 +242,11 @@ func serveAgent(agent *a2atest.Agent) (address string, done func() error, err er
 	ended := make(chan error, 1)
 	go func() { ended <- over.Serve(l) }() // until done
 	address, closeHTTP, err := serve(agent)
-	done = func() error {
-		return errors.Join(over.Close(), <-ended)
-	}
+	closeGRPC := func() error { return errors.Join(over.Close(), <-ended) }
 	if err != nil {
-		return "", nil, errors.Join(err, done())
+		return "", nil, errors.Join(err, closeGRPC())
 	}
-	return address, func() error { return errors.Join(closeHTTP(), done()) }, nil
+	return address, func() error { return errors.Join(closeHTTP(), closeGRPC()) }, nil
 }
 
 func serve(h http.Handler) (address string, done func() error, err error) {
