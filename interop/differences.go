@@ -17,7 +17,7 @@ import (
 type Allowed struct {
 	Line   int
 	Pair   string // pattern for the pair's name
-	Place  string // pattern for the place, /scenario/steps/…
+	Place  string // pattern for the place, /scenario/steps/…; /** at its end is everything below
 	Reason string
 }
 
@@ -50,7 +50,16 @@ func ReadAllowed(r io.Reader) ([]Allowed, error) {
 // Covers says whether the line allows a difference at the place.
 func (a Allowed) Covers(pair, place string) bool {
 	// The patterns were checked when they were read, here and below.
-	fits, _ := path.Match(a.Place, place)
+	pattern := a.Place
+	if above, ok := strings.CutSuffix(pattern, "/**"); ok {
+		depth := strings.Count(above, "/") + 1
+		parts := strings.Split(place, "/")
+		if len(parts) <= depth {
+			return false
+		}
+		pattern, place = above, strings.Join(parts[:depth], "/")
+	}
+	fits, _ := path.Match(pattern, place)
 	return fits && a.coversPair(pair)
 }
 

@@ -43,6 +43,12 @@ func TestAllowedCovers(t *testing.T) {
 			t.Errorf("Covers(%q, %q) = %t, want %t", tt.pair, tt.place, got, tt.want)
 		}
 	}
+	below := Allowed{Pair: "*", Place: "/list/steps/[45]/**"}
+	for place, want := range map[string]bool{"/list/steps/4/a": true, "/list/steps/5/a/b/0": true, "/list/steps/5": false, "/list/steps/3/a": false} {
+		if got := below.Covers("go-go", place); got != want {
+			t.Errorf("below: Covers(%q) = %t, want %t", place, got, want)
+		}
+	}
 }
 
 func TestCompare(t *testing.T) {

@@ -28,7 +28,7 @@ type pair struct {
 }
 
 // bindings are those that every SDK offers.
-var bindings = []Binding{JSONRPC, HTTPJSON}
+var bindings = []Binding{JSONRPC, HTTPJSON, GRPC}
 
 // everyPair is each client with each agent.
 func everyPair() []pair {

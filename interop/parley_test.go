@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -54,8 +55,8 @@ func TestThroughParley(t *testing.T) {
 		used[a] = map[string]bool{}
 	}
 	key := newCaller(t, mesh, "interop-client")
-	table := matrix{}
-	var mu sync.Mutex // guards used and table
+	found := matrix{through: table{}, alone: table{}}
+	var mu sync.Mutex // guards used and found
 	// Each agent is one process for all its callers: what one client leaves
 	// behind is nothing another one sees. Most of a client's time is waiting, so
 	// that agents are gone through side by side.
@@ -71,7 +72,10 @@ func TestThroughParley(t *testing.T) {
 						if p.agent != sdk {
 							continue
 						}
-						before := runClient(t, p.client, ClientOptions{URL: agent.URL, Key: "a-key-of-the-caller"})
+						before := runClient(t, p.client, ClientOptions{URL: agent.URL, Key: "a-key-of-the-caller", Binding: served})
+						mu.Lock()
+						found.alone.set(p, string(served), alone(t, p, before))
+						mu.Unlock()
 						for _, spoken := range bindings {
 							ok := t.Run(p.name()+"/"+short(spoken)+"-to-"+short(served), func(t *testing.T) {
 								after := runClient(t, p.client, ClientOptions{URL: mesh.Agent(name), Key: key, Binding: spoken})
@@ -87,16 +91,19 @@ func TestThroughParley(t *testing.T) {
 									used[allowed[at]][p.name()] = true
 								}
 							})
-							mu.Lock()
-							table.set(p, spoken, served, ok)
-							mu.Unlock()
+							if ok {
+								mu.Lock()
+								found.through.set(p, crossing(spoken, served), "yes")
+								mu.Unlock()
+							}
 						}
 					}
 				})
 			}
 		}
 	})
-	table.check(t)
+	found.check(t)
+	checkCrossings(t, mesh)
 	if t.Failed() {
 		return // a result that broke off does not show which lines are needed
 	}
@@ -104,6 +111,37 @@ func TestThroughParley(t *testing.T) {
 		for _, p := range everyPair() {
 			if a.coversPair(p.name()) && !used[a][p.name()] {
 				t.Errorf("differences.txt:%d: nothing differs there any more for %s, narrow or remove the line: %s %s", a.Line, p.name(), a.Pair, a.Place)
+			}
+		}
+	}
+}
+
+// checkCrossings looks into the records for whether each agent was really called
+// in every binding, and itself spoke its own.
+func checkCrossings(t *testing.T, mesh *Mesh) {
+	t.Helper()
+	calls, err := mesh.Calls(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]map[string]bool{} // by agent
+	for _, c := range calls {
+		if seen[c.Agent] == nil {
+			seen[c.Agent] = map[string]bool{}
+		}
+		if c.AgentBinding != "" { // what the mesh answers itself has none
+			seen[c.Agent][crossing(Binding(c.CallerBinding), Binding(c.AgentBinding))] = true
+		}
+	}
+	for _, sdk := range []SDK{Go, JavaScript, Python} {
+		for _, served := range bindings {
+			want := map[string]bool{}
+			for _, spoken := range bindings {
+				want[crossing(spoken, served)] = true
+			}
+			name := string(sdk) + "-" + short(served)
+			if diff := cmp.Diff(want, seen[name]); diff != "" {
+				t.Errorf("%s: bindings in the records (-want +got):\n%s", name, diff)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ const (
 // Binding names a protocol binding as agent cards do.
 type Binding string
 
-// The bindings. The first two are those that all programs here speak.
+// The bindings. A client speaks gRPC only where it is told to.
 const (
 	JSONRPC  Binding = "JSONRPC"
 	HTTPJSON Binding = "HTTP+JSON"

@@ -68,7 +68,7 @@ func endless(method a2a.Method, text string) a2a.Stream {
 	s := a2a.NewChanStream(frames)
 	event := func(r a2a.StreamResponse) a2a.Frame {
 		answer := a2a.Answer(method, r)
-		return a2a.Frame{Result: answer.Result, Facts: answer.Facts}
+		return a2a.Frame{Result: answer.Result, Facts: &answer.Facts}
 	}
 	go func() { // ends when nobody reads any more
 		next := event(a2a.StreamResponse{Task: &a2a.Task{ID: "t", ContextID: "c", Status: a2a.TaskStatus{State: a2a.StateWorking}}})

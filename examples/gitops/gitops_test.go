@@ -49,7 +49,7 @@ func TestTheExampleIsAppliedAsThePageSays(t *testing.T) {
 	if shown := strings.ReplaceAll(plan, server.URL, examplesAddress); !strings.Contains(string(page), strings.TrimSpace(shown)) {
 		t.Errorf("docs/apply.md does not show this plan:\n%s", strings.TrimSpace(shown))
 	}
-	if applied := run(0, "apply", "-f", dir); !strings.Contains(applied, "applied: 6 to create") {
+	if applied := run(0, "apply", "-f", dir); !strings.Contains(applied, "applied: 6 created") {
 		t.Errorf("applied:\n%s", applied)
 	}
 	if again := run(0, "apply", "-f", dir, "--prune"); again != "nothing to do: 6 as declared\n" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync/atomic"
 )
 
@@ -47,13 +48,15 @@ func (s *clientStream) Next(ctx context.Context) (Frame, error) {
 		s.done = s.ending(ctx, err)
 		return Frame{}, s.done
 	}
-	f, err := s.read(event, data)
+	var f Frame
+	apart(func() { f, err = s.read(event, data) })
 	if err != nil {
 		s.done = &TransportError{Stage: StageStream, Wrote: true, Status: 200, Err: err}
 		return Frame{}, s.done
 	}
 	if f.Err != nil {
 		s.done = io.EOF
+		return f, nil
 	}
 	s.rested = f.Facts.Final() || f.Facts.Interrupted() || s.rested && f.Facts.State == ""
 	return f, nil
@@ -95,7 +98,7 @@ func (s *clientStream) readRPC(data []byte) (Frame, error) {
 	case answer.Error != nil:
 		return Frame{Err: DecodeRPC(answer.Error)}, nil
 	}
-	return Frame{Result: answer.Result, Facts: sink.facts}, nil
+	return Frame{Result: answer.Result, Facts: &sink.facts}, nil
 }
 
 // readREST reads a bare StreamResponse, or an error object: the protocol gives it
@@ -105,7 +108,7 @@ func (s *clientStream) readREST(event string, data []byte) (Frame, error) {
 	sink.reset()
 	problems := s.x.resultShape().Check(data, s.x.checkOptions(sink))
 	if problems == nil && event != "error" {
-		return Frame{Result: data, Facts: sink.facts}, nil
+		return Frame{Result: data, Facts: &sink.facts}, nil
 	}
 	e := &Error{}
 	if e.readStatus(data) || e.readRPC(data) || e.readProblem(data) {
@@ -120,4 +123,25 @@ func (s *clientStream) readREST(event string, data []byte) (Frame, error) {
 		return Frame{}, fmt.Errorf("%w: an error event that carries none", ErrNotA2A)
 	}
 	return Frame{}, fmt.Errorf("%w: %w", ErrNotA2A, problems[0])
+}
+
+// apart runs f on a goroutine of its own and returns when f has, with f's panic.
+// Checking nested JSON needs twice the stack that waiting for it does, and a
+// goroutine keeps the stack it once had: the caller's would be kept by every
+// idle stream.
+func apart(f func()) {
+	failed := make(chan any, 1)
+	go func() { // ends with f
+		defer func() {
+			failure := recover()
+			if failure != nil {
+				failure = fmt.Sprintf("%v\n%s", failure, debug.Stack())
+			}
+			failed <- failure
+		}()
+		f()
+	}()
+	if failure := <-failed; failure != nil {
+		panic(failure)
+	}
 }

@@ -78,6 +78,7 @@ func TestDecodeRPC(t *testing.T) {
 		{"code with free data", `{"code":-32001,"message":"m","data":{"taskId":"x"}}`, ReasonTaskNotFound, -32001, 404},
 		{"unknown code", `{"code":-32050,"message":"m"}`, ReasonInternal, -32050, 500},
 		{"SDK's 401", `{"code":-31401,"message":"m"}`, ReasonUnauthenticated, -31401, 401},
+		{"control characters are no reason", info(`A\u0000B`, DomainA2A), ReasonInternal, -32603, 500},
 		{"no object", `7`, ReasonInternal, -32603, 500},
 	}
 	for _, tt := range tests {

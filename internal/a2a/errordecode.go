@@ -268,10 +268,11 @@ func trusted(reason, domain string) bool {
 	return reason != "" && (domain == DomainA2A || domain == DomainParley && !Reason(reason).InA2A())
 }
 
-// setReason takes a peer's reason over. The domain is kept where it does not
-// follow from the reason.
+// setReason takes a peer's reason over, where it is one: text that stands on a
+// line, in records and in terminals. The domain is kept where it does not follow
+// from the reason.
 func (e *Error) setReason(reason, domain string) {
-	if reason == "" {
+	if reason == "" || strings.ContainsFunc(reason, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return
 	}
 	e.Reason, e.Domain = Reason(clip(reason)), domain

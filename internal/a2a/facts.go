@@ -41,11 +41,11 @@ type Facts struct {
 }
 
 // Final tells whether these facts end their exchange: a message, or a task in a
-// terminal state.
-func (f *Facts) Final() bool { return f.Kind == KindMessage || f.State.Terminal() }
+// terminal state. Those of nothing do not.
+func (f *Facts) Final() bool { return f != nil && (f.Kind == KindMessage || f.State.Terminal()) }
 
-// Interrupted tells whether the task waits for the caller's side.
-func (f *Facts) Interrupted() bool { return f.State.Interrupted() }
+// Interrupted tells whether there is a task that waits for the caller's side.
+func (f *Facts) Interrupted() bool { return f != nil && f.State.Interrupted() }
 
 // factSink collects Facts while a document is checked.
 type factSink struct {

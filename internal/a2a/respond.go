@@ -205,7 +205,9 @@ func errorHeaders(h http.Header, err *Error) {
 	}
 }
 
-// respondStream waits for the first frame and decides how to answer.
+// respondStream passes frames on until the stream ends. Most of its time it
+// waits, on a stack that every open stream keeps: what is not needed to wait
+// stands in functions of its own.
 func respondStream(ctx context.Context, w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptions) (Written, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -213,32 +215,43 @@ func respondStream(ctx context.Context, w http.ResponseWriter, q *Request, rep *
 	defer rep.Stream.Close()
 	s.startTimer()
 	defer s.end()
-
-	frame, err := rep.Stream.Next(ctx)
-	if !s.start(frame.Err == nil && err == nil) {
-		// The stream fails before it has begun: an ordinary error.
-		failure := frame.Err
-		if failure == nil {
-			failure = streamFailure(err)
-		}
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return Written{}, ctx.Err() // the caller is gone
-		}
-		out, writeErr := respondUnary(w, q, &Reply{Err: failure, Header: rep.Header}, opt)
-		return out, errors.Join(ignoreEOF(err), writeErr)
-	}
 	for {
-		if err != nil {
-			return s.finish(ctx, err)
+		frame, err := rep.Stream.Next(ctx)
+		if over, err := s.pass(ctx, rep, &frame, err); over {
+			return s.out(), err
 		}
-		if writeErr := s.frame(frame); writeErr != nil {
-			return s.out(), writeErr
-		}
-		if frame.Err != nil {
-			return s.out(), nil
-		}
-		frame, err = rep.Stream.Next(ctx)
 	}
+}
+
+// pass writes what came from the stream, and tells whether that was its end. The
+// first frame decides how to answer.
+func (s *streamWriter) pass(ctx context.Context, rep *Reply, frame *Frame, err error) (over bool, _ error) {
+	if !s.start(frame.Err == nil && err == nil) {
+		return true, s.refuse(ctx, rep, frame, err)
+	}
+	if err != nil {
+		return true, s.finish(ctx, err)
+	}
+	if err := s.frame(frame); err != nil {
+		return true, err
+	}
+	return frame.Err != nil, nil
+}
+
+// refuse answers a stream that fails before it has begun: with an ordinary error.
+func (s *streamWriter) refuse(ctx context.Context, rep *Reply, frame *Frame, err error) error {
+	failure := frame.Err
+	if failure == nil {
+		failure = streamFailure(err)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err() // the caller is gone
+	}
+	out, writeErr := respondUnary(s.w, s.q, &Reply{Err: failure, Header: rep.Header}, s.opt)
+	s.mu.Lock()
+	s.sent = out
+	s.mu.Unlock()
+	return errors.Join(ignoreEOF(err), writeErr)
 }
 
 func ignoreEOF(err error) error {
@@ -321,7 +334,7 @@ func (s *streamWriter) keepAlive() {
 }
 
 // start settles whether the answer is a stream: if its first frame is good, or if
-// the timer has begun it already.
+// the timer or an earlier frame has begun it.
 func (s *streamWriter) start(good bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +359,7 @@ func (s *streamWriter) begin() {
 	s.sent.Status = http.StatusOK
 }
 
-func (s *streamWriter) frame(f Frame) error {
+func (s *streamWriter) frame(f *Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buf.Reset()
@@ -427,21 +440,21 @@ func (s *streamWriter) write() error {
 
 // finish ends a stream on err: silently at its end or when the caller is gone,
 // else with a last frame that tells.
-func (s *streamWriter) finish(ctx context.Context, err error) (Written, error) {
+func (s *streamWriter) finish(ctx context.Context, err error) error {
 	if err == io.EOF {
-		return s.out(), nil
+		return nil
 	}
 	s.mu.Lock()
 	gone := s.failed
 	s.mu.Unlock()
 	if gone != nil {
-		return s.out(), gone
+		return gone
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return s.out(), ctx.Err()
+		return ctx.Err()
 	}
-	writeErr := s.frame(Frame{Err: streamFailure(err)})
-	return s.out(), errors.Join(err, writeErr)
+	writeErr := s.frame(&Frame{Err: streamFailure(err)})
+	return errors.Join(err, writeErr)
 }
 
 func (s *streamWriter) out() Written {

@@ -57,7 +57,7 @@ func StreamFrame(element StreamResponse) Frame {
 	if err != nil {
 		return Frame{Err: Internal("the agent made an invalid event")}
 	}
-	return Frame{Result: raw, Facts: facts}
+	return Frame{Result: raw, Facts: &facts}
 }
 
 func encodeResult(m Method, result any) (jsontext.Value, Facts, error) {

@@ -143,13 +143,19 @@ func newLogger(c config.Log, to io.Writer) *slog.Logger {
 }
 
 func (a *App) openTelemetry(context.Context) error {
-	headers, err := traceHeaders(a.cfg.Telemetry.TracesHeaders)
+	to := a.cfg.Telemetry
+	traces, err := collectorHeaders("telemetry.traces_headers", to.TracesHeaders)
+	if err != nil {
+		return err
+	}
+	metrics, err := collectorHeaders("telemetry.metrics_headers", to.MetricsHeaders)
 	if err != nil {
 		return err
 	}
 	p, err := telemetry.New(telemetry.Options{
-		Endpoint: a.cfg.Telemetry.TracesEndpoint, Headers: headers, Sample: a.cfg.Telemetry.TracesSample,
-		Version: a.opts.Version, Spans: a.opts.Spans,
+		Traces: telemetry.Collector{Endpoint: to.TracesEndpoint, Headers: traces}, Sample: to.TracesSample, Spans: a.opts.Spans,
+		Metrics: telemetry.Collector{Endpoint: to.MetricsEndpoint, Headers: metrics}, Every: to.MetricsInterval,
+		Version: a.opts.Version,
 	})
 	if err != nil {
 		return err
@@ -159,8 +165,8 @@ func (a *App) openTelemetry(context.Context) error {
 	return nil
 }
 
-// traceHeaders reads the collector's headers, one "Name: value" a line.
-func traceHeaders(s config.Secret) (map[string]string, error) {
+// collectorHeaders reads a collector's headers, one "Name: value" a line.
+func collectorHeaders(key parley.Subject, s config.Secret) (map[string]string, error) {
 	if !s.IsSet() {
 		return nil, nil
 	}
@@ -171,7 +177,7 @@ func traceHeaders(s config.Secret) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, parley.E("app.telemetry", parley.Invalid, "telemetry.traces_headers", "telemetry.traces_headers has a line without a colon: write one \"Name: value\" a line", nil)
+			return nil, parley.E("app.telemetry", parley.Invalid, key, string(key)+" has a line without a colon: write one \"Name: value\" a line", nil)
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -85,9 +86,9 @@ func TestSpanDoesNotWaitForTheTask(t *testing.T) {
 	}
 }
 
-// Spans go to the configured collector, with the configured headers, at the
-// latest when the mesh stops.
-func TestTracesAreExported(t *testing.T) {
+// Spans and metrics go to the configured collectors, with the configured
+// headers, at the latest when the mesh stops.
+func TestCollectorsGetTracesAndMetrics(t *testing.T) {
 	got := make(chan *http.Request, 8)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -97,21 +98,26 @@ func TestTracesAreExported(t *testing.T) {
 	}))
 	defer collector.Close()
 	m := parleytest.Start(t, parleytest.Options{Configure: func(c *config.Config) {
-		c.Telemetry.TracesEndpoint = collector.URL
-		c.Telemetry.TracesHeaders = config.NewSecret("X-Collector-Key: secret\n")
+		c.Telemetry.TracesEndpoint, c.Telemetry.MetricsEndpoint = collector.URL, collector.URL
+		c.Telemetry.TracesHeaders = config.NewSecret("X-Collector-Key: secret of /v1/traces\n")
+		c.Telemetry.MetricsHeaders = config.NewSecret("X-Collector-Key: secret of /v1/metrics\n")
+		c.Telemetry.MetricsInterval = time.Hour
 	}})
 	m.Agent("echo").Answer(hello)
 	if reply, _ := m.Caller("echo", a2a.HTTPJSON, m.Key("alice", "")).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "hi")); reply.Err != nil {
 		t.Fatal(reply.Err)
 	}
 	m.Stop()
-	select {
-	case r := <-got:
-		if r.URL.Path != "/v1/traces" || r.Header.Get("X-Collector-Key") != "secret" {
-			t.Errorf("the collector got %s %s with key %q", r.Method, r.URL.Path, r.Header.Get("X-Collector-Key"))
+	close(got) // both deliveries have been answered
+	paths := map[string]bool{}
+	for r := range got {
+		paths[r.URL.Path] = true
+		if key := r.Header.Get("X-Collector-Key"); key != "secret of "+r.URL.Path {
+			t.Errorf("%s %s came with key %q", r.Method, r.URL.Path, key)
 		}
-	default:
-		t.Error("the collector got nothing by the time the mesh had stopped")
+	}
+	if !paths["/v1/traces"] || !paths["/v1/metrics"] {
+		t.Errorf("the collector got %v by the time the mesh had stopped", paths)
 	}
 }
 

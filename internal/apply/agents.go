@@ -3,9 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -27,6 +25,9 @@ type agentDraft struct {
 	oldAuth *registry.Credential
 	made    *registry.Draft // nil where nothing changes
 	err     error
+
+	oldInstances []*registry.Instance
+	instances    []*instanceDraft
 }
 
 // document is the one that an error about the agent is told at.
@@ -52,6 +53,9 @@ func (p *planner) planAgents(ctx context.Context) error {
 	for _, a := range drafts {
 		group.Go(func() error {
 			p.draft(look, a)
+			if a.err == nil {
+				p.draftInstances(look, a)
+			}
 			return look.Err()
 		})
 	}
@@ -59,10 +63,13 @@ func (p *planner) planAgents(ctx context.Context) error {
 		return parley.E("apply.look", parley.Timeout, "", "there was no time to look at all agents", err)
 	}
 	for _, a := range drafts {
-		if ok, err := p.judge(a.document(), a.err); err != nil {
+		if ok, err := p.judgeAt(a.err, a.place); err != nil {
 			return err
 		} else if ok {
 			p.takeAgent(ctx, a)
+		}
+		if err := p.takeInstances(ctx, a); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -98,16 +105,10 @@ func (p *planner) agentDrafts(ctx context.Context) (drafts []*agentDraft, _ erro
 // checkAgent refuses what no look at the agent could make right.
 func (p *planner) checkAgent(ctx context.Context, a *agentDraft) error {
 	if a.auth >= 0 {
-		d := p.req.Documents[a.auth]
 		if a.agent < 0 && a.old == nil {
 			p.refuse(a.auth, "/metadata/name", fmt.Sprintf("no agent is named %q", a.name), "declare the agent as well: a credential has its agent's name")
 		}
-		if d.Secret == "" {
-			p.refuse(a.auth, "/spec/secretRef", "the secret is empty", "put it where the reference points")
-		}
-		if a.oldAuth != nil {
-			p.free(a.auth, d, a.oldAuth.CreatedAt.UnixMicro())
-		}
+		p.checkCredential(a)
 	}
 	if a.agent < 0 {
 		return nil
@@ -125,7 +126,7 @@ func (p *planner) checkAgent(ctx context.Context, a *agentDraft) error {
 	if a.old != nil && p.free(a.agent, d, a.old.CreatedAt.UnixMicro()) {
 		p.sameHome(a.agent, a.old.Owner, owner, a.old.Environment, env)
 	}
-	return nil
+	return p.checkInstances(ctx, a)
 }
 
 // draft decides what becomes of an agent, with a look at it where it is needed.
@@ -149,34 +150,6 @@ func (p *planner) draft(ctx context.Context, a *agentDraft) {
 		return
 	}
 	a.made, a.err = p.Registry.DraftChange(ctx, a.old, wish)
-}
-
-// credential is what the documents declare for an agent; nil for none.
-func (p *planner) credential(a *agentDraft) *registry.Credential {
-	if a.auth < 0 {
-		return nil
-	}
-	d := p.req.Documents[a.auth]
-	return &registry.Credential{
-		Kind: registry.CredentialKind(d.Credential.Kind), In: d.Credential.In, Name: d.Credential.Name,
-		Origin: d.Credential.Origin, Secret: d.Secret,
-	}
-}
-
-// sameCredential reports whether what is declared is what is stored. An origin
-// that is not declared is whichever one was found when it was stored.
-func (p *planner) sameCredential(a *agentDraft) bool {
-	want, have := p.credential(a), a.oldAuth
-	if want == nil {
-		return true
-	}
-	if have == nil || want.Kind != have.Kind || want.In != have.In || want.Name != have.Name {
-		return false
-	}
-	if want.Origin != "" && !have.For(want.Origin) {
-		return false
-	}
-	return subtle.ConstantTimeCompare([]byte(want.Secret), []byte(have.Secret)) == 1
 }
 
 // takeAgent puts what was decided of an agent into the plan.
@@ -224,41 +197,6 @@ func (p *planner) agentChange(a *agentDraft, next *registry.Agent) {
 	}
 	c.Notes = notes(a.made)
 	p.change(c)
-}
-
-// takeCredential puts the agent's credential into the plan.
-func (p *planner) takeCredential(ctx context.Context, a *agentDraft, found []string) {
-	made := a.made.Credential
-	if made == nil {
-		p.plan.Unchanged++
-		return
-	}
-	c := Change{Action: Create, Kind: manifest.KindCredential, Name: string(a.name)}
-	f := (*fields)(&c.Fields)
-	var before time.Time
-	was := &registry.Credential{}
-	if a.oldAuth != nil {
-		c.Action, was, before = Update, a.oldAuth, a.oldAuth.CreatedAt
-	}
-	f.add("kind", string(was.Kind), string(made.Kind))
-	f.add("in", was.In, made.In)
-	f.add("name", was.Name, made.Name)
-	f.add("origin", was.Origin, made.Origin)
-	switch {
-	case a.oldAuth == nil:
-		f.add("secret", "", secretSet)
-	case was.Secret != made.Secret:
-		f.add("secret", secretThere, secretAnew)
-	}
-	if a.old != nil {
-		c.Notes = found
-	}
-	p.change(c)
-	p.batch.ReplaceCredential(ctx, before, made)
-	// One that replaces a credential of somebody else's making stays theirs.
-	if m, marked := p.marks[id(manifest.KindCredential, string(a.name))]; a.oldAuth == nil || marked && m.MadeAt.UnixMicro() == before.UnixMicro() {
-		p.batch.Mark(manifest.Mark{Kind: manifest.KindCredential, Name: string(a.name), Set: p.req.Set, MadeAt: made.CreatedAt})
-	}
 }
 
 // notes are what a look found that whoever applies should know.

@@ -122,7 +122,7 @@ func documents(t *testing.T, yaml, secret string) []apply.Input {
 	inputs := make([]apply.Input, len(docs))
 	for i, d := range docs {
 		inputs[i] = apply.Input{Document: d}
-		if d.Kind == manifest.KindCredential {
+		if d.Kind == manifest.KindCredential && d.Credential.SecretRef != nil {
 			inputs[i].Secret = secret
 		}
 	}
@@ -176,6 +176,9 @@ func (b *bed) refused(t *testing.T, req apply.Request, kind parley.Kind, words .
 func (b *bed) state(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
+	if err := b.db.Flush(ctx); err != nil { // the feed of PostgreSQL is numbered a little later
+		t.Fatal(err)
+	}
 	owners, err := b.db.Owners(ctx, "", 1000)
 	people, err2 := b.db.Principals(ctx, "", "", 1000)
 	agents, err3 := b.db.Agents(ctx, "", "", 1000)
@@ -187,7 +190,20 @@ func (b *bed) state(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	raw, err := json.Marshal([]any{owners, people, agents, marks, limits, version, seq})
+	instances, err := b.db.Instances(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, links []any
+	for _, p := range people {
+		of, err := b.db.Names(ctx, p.Name)
+		subjects, err2 := b.db.Links(ctx, p.Name, 1000)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		names, links = append(names, of), append(links, subjects)
+	}
+	raw, err := json.Marshal([]any{owners, people, agents, instances, names, links, marks, limits, version, seq})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,11 @@ type Store interface {
 	Agent(ctx context.Context, name parley.AgentName) (*registry.Agent, error)
 	Agents(ctx context.Context, owner parley.OwnerName, after parley.AgentName, limit int) ([]*registry.Agent, error)
 	Credential(ctx context.Context, agent parley.AgentName) (*registry.Credential, error)
+	Instances(ctx context.Context, agent parley.AgentName) ([]*registry.Instance, error)
+	PrincipalByName(ctx context.Context, kind identity.NameKind, name string) (*identity.Principal, error)
+	Names(ctx context.Context, principal parley.PrincipalName) ([]*identity.CertName, error)
+	Linked(ctx context.Context, issuer, subject string) (*identity.Link, *identity.Principal, error)
+	Links(ctx context.Context, principal parley.PrincipalName, limit int) ([]*identity.Link, error)
 	Marks(ctx context.Context) ([]manifest.Mark, error)
 	LimitOverrides(ctx context.Context) (values map[string]string, madeAt time.Time, version int64, err error)
 }
@@ -40,6 +45,11 @@ type Batch interface {
 	DeleteAgent(ctx context.Context, name parley.AgentName, version int64, events ...parley.Event)
 	ReplaceCredential(ctx context.Context, before time.Time, c *registry.Credential, events ...parley.Event)
 	DeleteCredential(ctx context.Context, agent parley.AgentName, before time.Time, events ...parley.Event)
+	SaveInstance(ctx context.Context, i *registry.Instance, events ...parley.Event)
+	LinkName(ctx context.Context, n *identity.CertName, events ...parley.Event)
+	UnlinkName(ctx context.Context, n *identity.CertName, events ...parley.Event)
+	AddLink(ctx context.Context, l *identity.Link, events ...parley.Event)
+	RemoveLink(ctx context.Context, l *identity.Link, events ...parley.Event)
 	SaveLimits(ctx context.Context, values map[string]string, madeAt time.Time, version int64, events ...parley.Event)
 	DeleteLimits(ctx context.Context, version int64, events ...parley.Event)
 	Mark(m manifest.Mark)
@@ -52,6 +62,10 @@ type Identity interface {
 	DraftOwner(ctx context.Context, old *identity.Owner, name parley.OwnerName, description string) (*identity.Owner, parley.Event, error)
 	DraftPrincipal(ctx context.Context, n identity.NewPrincipal) (*identity.Principal, parley.Event, error)
 	DraftPrincipalChange(ctx context.Context, old *identity.Principal, c identity.PrincipalChange) (*identity.Principal, parley.Event, error)
+	DraftCertName(ctx context.Context, p *identity.Principal, kind identity.NameKind, name string) (*identity.CertName, parley.Event, error)
+	DraftLink(ctx context.Context, p *identity.Principal, issuer, subject string) (*identity.Link, parley.Event, error)
+	RemovedCertNameEvent(ctx context.Context, p *identity.Principal, n *identity.CertName) parley.Event
+	RemovedLinkEvent(ctx context.Context, p *identity.Principal, l *identity.Link) parley.Event
 	RemovedOwnerEvent(ctx context.Context, o *identity.Owner) parley.Event
 	RemovedPrincipalEvent(ctx context.Context, p *identity.Principal) parley.Event
 	Invalidate()
@@ -61,6 +75,9 @@ type Identity interface {
 type Registry interface {
 	DraftAdd(ctx context.Context, req registry.AddRequest) (*registry.Draft, error)
 	DraftChange(ctx context.Context, old *registry.Agent, wish registry.Wish) (*registry.Draft, error)
+	DraftInstance(ctx context.Context, a *registry.Agent, others []*registry.Instance, cred *registry.Credential, n registry.NewInstance) (*registry.Instance, parley.Event, *registry.Report, error)
+	DraftInstanceCredential(a *registry.Agent, old *registry.Instance, allowed bool) (*registry.Instance, parley.Event)
+	DraftInstanceRemoval(a *registry.Agent, old *registry.Instance) (*registry.Instance, parley.Event)
 	RemovedEvent(a *registry.Agent) parley.Event
 	AuthRemovedEvent(a *registry.Agent) parley.Event
 	Committed(changed, gone []parley.AgentName)
@@ -118,10 +135,11 @@ type Request struct {
 	DryRun bool
 }
 
-// Input is one document, with the secret it refers to where it is a Credential.
+// Input is one document, with what it refers to where it is a Credential.
 type Input struct {
 	*manifest.Document
-	Secret string `json:"-"`
+	Secret      string                      `json:"-"`
+	Certificate *registry.ClientCertificate `json:"-"`
 }
 
 // Apply makes the plan and carries it out. An error means that nothing was

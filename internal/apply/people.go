@@ -63,19 +63,28 @@ func (p *planner) planPrincipals(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if old == nil {
-			return p.newPrincipal(ctx, i, d, owner, env)
+		who, err := p.principal(ctx, i, d, old, owner, env)
+		if err != nil || who == nil {
+			return err
 		}
-		return p.oldPrincipal(ctx, i, d, old, owner, env)
+		return p.planProofs(ctx, i, d, who)
 	})
 }
 
-func (p *planner) newPrincipal(ctx context.Context, i int, d Input, owner parley.OwnerName, env parley.Environment) error {
+// principal decides what becomes of a principal itself; nil where it is refused.
+func (p *planner) principal(ctx context.Context, i int, d Input, old *identity.Principal, owner parley.OwnerName, env parley.Environment) (*identity.Principal, error) {
+	if old == nil {
+		return p.newPrincipal(ctx, i, d, owner, env)
+	}
+	return p.oldPrincipal(ctx, i, d, old, owner, env)
+}
+
+func (p *planner) newPrincipal(ctx context.Context, i int, d Input, owner parley.OwnerName, env parley.Environment) (*identity.Principal, error) {
 	made, event, err := p.Identity.DraftPrincipal(ctx, identity.NewPrincipal{
 		Name: parley.PrincipalName(d.Name), Owner: owner, Environment: env, Roles: d.Principal.Roles, Description: d.Principal.Description,
 	})
 	if ok, err := p.judge(i, err); !ok {
-		return err
+		return nil, err
 	}
 	c := Change{Action: Create, Kind: d.Kind, Name: d.Name}
 	f := (*fields)(&c.Fields)
@@ -86,24 +95,24 @@ func (p *planner) newPrincipal(ctx context.Context, i int, d Input, owner parley
 	p.change(c)
 	p.batch.SavePrincipal(ctx, made, event)
 	p.batch.Mark(manifest.Mark{Kind: d.Kind, Name: d.Name, Set: p.req.Set, MadeAt: made.CreatedAt})
-	return nil
+	return made, nil
 }
 
-func (p *planner) oldPrincipal(ctx context.Context, i int, d Input, old *identity.Principal, owner parley.OwnerName, env parley.Environment) error {
+func (p *planner) oldPrincipal(ctx context.Context, i int, d Input, old *identity.Principal, owner parley.OwnerName, env parley.Environment) (*identity.Principal, error) {
 	spec := d.Principal
 	if !p.free(i, d, old.CreatedAt.UnixMicro()) {
-		return nil
+		return nil, nil
 	}
 	if old.Agent != "" {
 		p.refuse(i, "/metadata/name", fmt.Sprintf("principal %s is the calling side of agent %s", d.Name, old.Agent), "take it out: it comes and goes with the agent")
-		return nil
+		return nil, nil
 	}
 	if !p.sameHome(i, old.Owner, owner, old.Environment, env) {
-		return nil
+		return nil, nil
 	}
 	if caller(ctx) == old.Name && slices.Contains(old.Roles, parley.RoleAdmin) && !slices.Contains(spec.Roles, parley.RoleAdmin) {
 		p.refuse(i, "/spec/roles", "would take the role admin from whoever applies this", "keep the role, or let another admin apply it")
-		return nil
+		return nil, nil
 	}
 	c := Change{Action: Update, Kind: d.Kind, Name: d.Name}
 	f := (*fields)(&c.Fields)
@@ -113,15 +122,15 @@ func (p *planner) oldPrincipal(ctx context.Context, i int, d Input, old *identit
 	f.add("description", old.Description, spec.Description)
 	if len(c.Fields) == 0 {
 		p.plan.Unchanged++
-		return nil
+		return old, nil
 	}
 	next, event, err := p.Identity.DraftPrincipalChange(ctx, old, identity.PrincipalChange{Roles: &spec.Roles, Description: &spec.Description})
 	if ok, err := p.judge(i, err); !ok {
-		return err
+		return nil, err
 	}
 	p.change(c)
 	p.batch.SavePrincipal(ctx, next, event)
-	return nil
+	return next, nil
 }
 
 // sameHome refuses another owner or environment: what was learnt under them

@@ -70,6 +70,19 @@ func (f *fields) add(path, before, after string) {
 	}
 }
 
+// addSecret tells whether a secret comes, goes or changes, and nothing of it.
+func (f *fields) addSecret(path, before, after string) {
+	switch {
+	case before == after:
+	case before == "":
+		f.add(path, "", secretSet)
+	case after == "":
+		f.add(path, secretThere, "")
+	default:
+		f.add(path, secretThere, secretAnew)
+	}
+}
+
 // names is a list of names as a plan shows it.
 func names[T ~string](list []T) string {
 	texts := make([]string, len(list))
@@ -90,11 +103,14 @@ func sorted[T cmp.Ordered](list []T) []T {
 	return slices.Compact(all)
 }
 
-// Summary is the plan's changes in one line.
+// Summary is the plan's changes in one line: what is to be done, or what was.
 func (p *Plan) Summary() string {
 	counts := map[Action]int{}
 	for _, c := range p.Changes {
 		counts[c.Action]++
+	}
+	if p.Applied {
+		return fmt.Sprintf("%d created, %d changed, %d removed, %d as declared before", counts[Create], counts[Update], counts[Remove], p.Unchanged)
 	}
 	return fmt.Sprintf("%d to create, %d to change, %d to remove, %d as declared", counts[Create], counts[Update], counts[Remove], p.Unchanged)
 }

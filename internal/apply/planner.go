@@ -27,6 +27,8 @@ type planner struct {
 	declared map[string]int           // index of a document by its id
 	marks    map[string]manifest.Mark // by id
 	owners   map[parley.OwnerName]bool
+	parts    map[string]bool // declared, or already taken away, by the id of their marks
+	proves   map[string]int  // index of the document that declares a proof
 
 	changedAgents, goneAgents []parley.AgentName
 	limits                    bool // limits change
@@ -41,6 +43,7 @@ func (e *Engine) plan(ctx context.Context, req Request) (*planner, error) {
 		Engine: e, req: req, batch: e.Begin(),
 		plan:     Plan{Set: req.Set, Changes: []Change{}, Orphans: []Orphan{}},
 		declared: map[string]int{}, marks: map[string]manifest.Mark{}, owners: map[parley.OwnerName]bool{},
+		parts: map[string]bool{}, proves: map[string]int{},
 	}
 	if err := p.prepare(ctx); err != nil {
 		return p, err
@@ -52,6 +55,9 @@ func (e *Engine) plan(ctx context.Context, req Request) (*planner, error) {
 	}
 	if len(p.wrong) == 0 {
 		if err := p.planRemovals(ctx); err != nil {
+			return p, err
+		}
+		if err := p.planPartRemovals(ctx); err != nil {
 			return p, err
 		}
 	}
@@ -117,6 +123,11 @@ func (p *planner) refuse(i int, pointer, problem, fix string) {
 // judge sorts the error of a draft: one that is about the document is noted and
 // ends only that document; any other ends the plan.
 func (p *planner) judge(i int, err error) (ok bool, _ error) {
+	return p.judgeAt(err, func(path string) (int, string) { return i, documentPointer(path) })
+}
+
+// judgeAt is judge where a domain's paths are at the places that at says.
+func (p *planner) judgeAt(err error, at func(path string) (i int, pointer string)) (ok bool, _ error) {
 	if err == nil {
 		return true, nil
 	}
@@ -125,15 +136,17 @@ func (p *planner) judge(i int, err error) (ok bool, _ error) {
 		return false, err
 	}
 	switch e.Kind {
-	case parley.Invalid, parley.Conflict, parley.AgentFailed, parley.Unsupported, parley.Denied:
+	case parley.Invalid, parley.Conflict, parley.AgentFailed, parley.Unsupported, parley.Denied, parley.Exhausted:
 	default:
 		return false, err
 	}
 	if len(e.Fields) == 0 {
-		p.refuse(i, "", e.Message, "")
+		i, pointer := at("")
+		p.refuse(i, pointer, e.Message, "")
 	}
 	for _, f := range e.Fields {
-		p.refuse(i, documentPointer(f.Path), f.Problem, f.Fix)
+		i, pointer := at(f.Path)
+		p.refuse(i, pointer, f.Problem, f.Fix)
 	}
 	return false, nil
 }
@@ -154,12 +167,23 @@ func documentPointer(path string) string {
 
 // free refuses a document of a thing that another set created.
 func (p *planner) free(i int, d Input, madeAt int64) bool {
-	m, marked := p.marks[d.ID()]
+	return p.freePart(i, "/metadata/name", d.ID(), string(d.Kind)+" "+d.Name, madeAt)
+}
+
+// freePart is free for what has the mark's id.
+func (p *planner) freePart(i int, pointer, mark, what string, madeAt int64) bool {
+	m, marked := p.marks[mark]
 	if !marked || m.MadeAt.UnixMicro() != madeAt || m.Set == p.req.Set {
 		return true
 	}
-	p.refuse(i, "/metadata/name", fmt.Sprintf("%s %s belongs to the set %q", d.Kind, d.Name, m.Set), fmt.Sprintf("apply it with --set %s, or take it out of one of the sets", m.Set))
+	p.refuse(i, pointer, fmt.Sprintf("%s belongs to the set %q", what, m.Set), fmt.Sprintf("apply it with --set %s, or take it out of one of the sets", m.Set))
 	return false
+}
+
+// ours reports whether this set has made what has the mark's id at madeAt.
+func (p *planner) ours(mark string, madeAt int64) bool {
+	m, marked := p.marks[mark]
+	return marked && m.Set == p.req.Set && m.MadeAt.UnixMicro() == madeAt
 }
 
 // home refuses an owner that nobody is.

@@ -111,11 +111,13 @@ func (p *program) agentIs(a control.Agent, verb string) error {
 	if err := p.done(a, "%s", text); err != nil {
 		return err
 	}
+	if a.CheckError != "" && a.CheckError != a.Reason {
+		p.remark("the look at it failed: %s", a.CheckError)
+	}
 	switch {
 	case a.Reason != "":
 		p.remark("%s", a.Reason)
-	case a.CheckError != "":
-		p.remark("the look at it failed: %s", a.CheckError)
+	case a.CheckError != "": // was told
 	case a.Pending != nil:
 		p.remark("a newer card waits, since %s; see it with parley agent show %s, take it with parley agent approve %s", a.Pending.Why, a.Name, a.Name)
 	case a.Status == registry.Active:
@@ -153,7 +155,11 @@ they list those of which neither happened for that long.`,
 			if err != nil {
 				return err
 			}
-			return list(p, agents, "no agents: register one with parley agent add NAME URL",
+			none := "no agents: register one with parley agent add NAME URL"
+			if f != (control.AgentFilter{}) {
+				none = "no agent is like that; all of them: parley agent list"
+			}
+			return list(p, agents, none,
 				[]string{"NAME", "STATUS", "OWNER", "ENVIRONMENT", "BINDING", "URL", "CHECKED"}, func(a control.Agent) []string {
 					status, binding, checked := string(a.Status), "", ""
 					if a.Pending != nil {

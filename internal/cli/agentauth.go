@@ -234,6 +234,12 @@ func (p *program) showAuth(ctx context.Context, c *control.Client, name parley.A
 		}
 		f.add("status", string(a.Status))
 		f.add("because", a.Reason)
+		if a.CheckError != a.Reason {
+			f.add("found", a.CheckError)
+		}
+		for _, warning := range a.Warnings {
+			f.add("warning", warning)
+		}
 	})
 	p.remark("set it with " + kindFlags)
 	return err

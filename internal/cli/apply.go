@@ -41,7 +41,7 @@ file or env), which is read here.`,
 		Example: `  parley apply -f mesh/ --dry-run
   parley apply -f mesh/ --prune
   parley apply -f team-a.yaml --set team-a
-  parley apply -f mesh/ --dry-run --exit-code   # 1 where something differs
+  parley apply -f mesh/ --dry-run --exit-code
   parley apply --schema Agent`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -95,9 +95,14 @@ func (p *program) apply(ctx context.Context, f *applyFlags) error {
 		if req.Documents[i], err = json.Marshal(d.Document); err != nil {
 			return fmt.Errorf("write %s as JSON: %w", d.ID(), err)
 		}
-		if d.Secret != "" {
-			req.Secrets = append(req.Secrets, control.DocumentSecret{Document: i, Secret: d.Secret})
+		if d.Secret == "" && d.Certificate == nil {
+			continue
 		}
+		secret := control.DocumentSecret{Document: i, Secret: d.Secret}
+		if x := d.Certificate; x != nil {
+			secret.Certificate = &control.NewCertificate{Chain: x.Chain, Key: x.Key, CA: x.CA}
+		}
+		req.Secrets = append(req.Secrets, secret)
 	}
 	c, err := p.client()
 	if err != nil {

@@ -13,12 +13,14 @@ import (
 	"github.com/parley-mesh/parley/internal/apply"
 	"github.com/parley-mesh/parley/internal/manifest"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
 )
 
 const (
 	// maxDocumentFiles is how many files one command reads.
 	maxDocumentFiles = 2000
-	// maxSecretFile is the largest file that a secretRef may name, in bytes.
+	// maxSecretFile is the largest file that a secretRef may name, in bytes; a
+	// PEM file may have maxPEM.
 	maxSecretFile = 8 << 10
 	// stdinName is what messages call the input.
 	stdinName = "(input)"
@@ -53,11 +55,7 @@ func (p *program) readDocuments(ctx context.Context, sources []string) ([]apply.
 		if d.Credential == nil {
 			continue
 		}
-		secret, err := p.referred(d.Credential.SecretRef, dirs[d])
-		if err != nil {
-			problems = append(problems, manifest.Problem{At: d.Place("/spec/secretRef"), Problem: err.Error()})
-		}
-		inputs[i].Secret = secret
+		problems = append(problems, p.resolve(&inputs[i], dirs[d])...)
 	}
 	switch {
 	case len(problems) > 0:
@@ -125,32 +123,64 @@ func (p *program) readDocumentFile(ctx context.Context, file string) (raw []byte
 	return []byte(text), stdinName, err
 }
 
-// referred reads the secret that a document refers to. One line end behind it
-// is not part of it.
-func (p *program) referred(ref *manifest.SecretRef, dir string) (string, error) {
-	if ref.Env != "" {
-		if secret := p.variable(ref.Env); secret != "" {
-			return secret, nil
-		}
-		return "", fmt.Errorf("the environment variable %s is not set: set it to the secret", ref.Env)
+// resolve reads what a Credential refers to.
+func (p *program) resolve(in *apply.Input, dir string) (problems []manifest.Problem) {
+	if in.Credential.Certificate != nil {
+		in.Certificate = &registry.ClientCertificate{}
 	}
-	path := ref.File
+	for _, r := range in.Credential.Refs() {
+		text, err := p.referred(r, dir)
+		if err != nil {
+			problems = append(problems, manifest.Problem{At: in.Place(r.Pointer), Problem: err.Error()})
+			continue
+		}
+		switch r.Pointer {
+		case manifest.PointerSecret:
+			in.Secret = text
+		case manifest.PointerChain:
+			in.Certificate.Chain = text
+		case manifest.PointerKey:
+			in.Certificate.Key = text
+		case manifest.PointerCA:
+			in.Certificate.CA = text
+		}
+	}
+	return problems
+}
+
+// referred reads the text that a document refers to. One line end behind it is
+// not part of it, but of a PEM text.
+func (p *program) referred(r manifest.Ref, dir string) (string, error) {
+	what, most := "the secret", int64(maxSecretFile)
+	if r.PEM {
+		what, most = "the PEM text", maxPEM
+	}
+	if env := r.Ref.Env; env != "" {
+		if text := p.variable(env); text != "" {
+			return text, nil
+		}
+		return "", fmt.Errorf("the environment variable %s is not set: set it to %s", env, what)
+	}
+	path := r.Ref.File
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is no file", path)
 	}
-	raw, err := readFile(path, maxSecretFile)
+	raw, err := readFile(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("the file %s is not there: put the secret into it", path)
+		return "", fmt.Errorf("the file %s is not there: put %s into it", path, what)
 	}
 	if err != nil {
 		return "", err
 	}
-	secret := strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
-	if secret == "" {
-		return "", fmt.Errorf("the file %s is empty: put the secret into it", path)
+	text := string(raw)
+	if !r.PEM {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
-	return secret, nil
+	if text == "" {
+		return "", fmt.Errorf("the file %s is empty: put %s into it", path, what)
+	}
+	return text, nil
 }

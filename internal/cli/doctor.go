@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -280,8 +281,27 @@ func (d *diagnosis) checkStatus(s control.Status) {
 		for _, r := range s.AuthFailures.Reasons {
 			reasons = append(reasons, fmt.Sprintf("%s %d", r.Reason, r.Count))
 		}
-		d.warn("callers", "see which keys are valid: parley key list", "%d times a caller could not be identified since the start: %s", n, strings.Join(reasons, ", "))
+		d.warn("callers", failuresAdvice(s.AuthFailures.Reasons), "%d times a caller could not be identified since the start: %s", n, strings.Join(reasons, ", "))
 	}
+}
+
+// failuresAdvice says where to look about callers that could not be identified,
+// by what they were refused for.
+func failuresAdvice(reasons []control.ReasonCount) string {
+	var advice []string
+	for _, r := range reasons {
+		text := "see what tokens are refused for: docs/sign-on.md"
+		switch r.Reason {
+		case "no_credential", "unsupported_scheme", "malformed", "unknown_key", "expired", "revoked", "limited":
+			text = "see which keys are valid: parley key list"
+		case "certificate", "certificate_name", "certificate_unlinked", "two_principals":
+			text = "see which client certificates are taken: docs/mtls.md"
+		}
+		if !slices.Contains(advice, text) {
+			advice = append(advice, text)
+		}
+	}
+	return strings.Join(advice, "; ")
 }
 
 func (d *diagnosis) checkFree(free int64) {
@@ -325,29 +345,42 @@ func (d *diagnosis) checkAgents(ctx context.Context, c *control.Client) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !d.checkAgent(ctx, c, a.Name) {
+		if !d.checkAgent(ctx, c, a) {
 			return
 		}
 	}
 }
 
-// checkAgent lets the mesh look at one agent; false where the mesh itself
-// failed, which says nothing about agents.
-func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parley.AgentName) bool {
+// checkAgent lets the mesh look at one agent, of which known is what the last look
+// found; false where the mesh itself failed, which says nothing about agents.
+func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, known control.Agent) bool {
+	name := known.Name
 	looked, err := c.RefreshAgent(ctx, name)
 	switch kind := kindOf(err); {
 	case err != nil && (kind == parley.Unavailable || kind == parley.Internal):
 		d.fail("store", "mend that first; agents cannot be looked at before", "the mesh cannot write down what it sees: %s", oneLine(err))
 		return false
+	case kind == parley.Denied:
+		// Whoever asks may see the agent and not have it looked at, which is
+		// nothing about the agent.
+		d.judge(known, ", as last seen: a new look needs more rights")
+		return true
 	case err != nil:
 		d.fail("agent", fmt.Sprintf("see that it runs; look again with: parley agent refresh %s", name), "%s: %s", name, oneLine(err))
 		return true
-	}
-	a := looked.Agent
-	if a == nil {
+	case looked.Agent == nil:
 		return true
 	}
-	switch used, ok := inUse(*a); {
+	d.judge(*looked.Agent, "")
+	d.checkInstances(ctx, c, name)
+	d.checkCertificate(ctx, c, name)
+	return true
+}
+
+// judge tells how an agent is; seen is said of one that is well.
+func (d *diagnosis) judge(a control.Agent, seen string) {
+	name := a.Name
+	switch used, ok := inUse(a); {
 	case a.Status == "suspended":
 		d.warn("agent", fmt.Sprintf("take it back with: parley agent resume %s", name), "%s is suspended: %s", name, a.Reason)
 	case a.CheckError != "":
@@ -357,10 +390,30 @@ func (d *diagnosis) checkAgent(ctx context.Context, c *control.Client, name parl
 	case a.Pending != nil:
 		d.warn("agent", fmt.Sprintf("look at it with parley agent show %s, take it with parley agent approve %s", name, name), "%s: a newer card waits: %s", name, a.Pending.Why)
 	default:
-		d.ok("agent", "%s answers at %s (%s)", name, used.URL, used.Speaks())
+		d.ok("agent", "%s answers at %s (%s)%s", name, used.URL, used.Speaks(), seen)
 	}
-	d.checkCertificate(ctx, c, name)
-	return true
+}
+
+// checkInstances tells of an agent's further addresses that get no work. They
+// were looked at together with the agent.
+func (d *diagnosis) checkInstances(ctx context.Context, c *control.Client, name parley.AgentName) {
+	page, err := c.Instances(ctx, name)
+	if err != nil || len(page.Items) < 2 {
+		return // the first is the agent itself, which was told of before
+	}
+	for _, i := range page.Items[1:] {
+		advice := fmt.Sprintf("see that it runs, or take it out: parley agent instance rm %s %s", name, i.ID)
+		switch {
+		case i.Status == registry.InstanceDraining:
+			d.ok("instance", "%s of agent %s drains: it is forgotten once its tasks are final", i.ID, name)
+		case i.CheckError != "":
+			d.warn("instance", advice, "%s of agent %s gets no new work: %s", i.ID, name, i.CheckError)
+		case !i.Healthy:
+			d.warn("instance", advice, "%s of agent %s gets no new work: it is %s", i.ID, name, i.Status)
+		default:
+			d.ok("instance", "%s of agent %s answers at %s (%s)", i.ID, name, i.Address, i.Binding)
+		}
+	}
 }
 
 // checkCertificate tells of a client certificate towards an agent that comes to

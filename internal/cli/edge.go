@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -44,7 +45,7 @@ func (p *program) edge(agent, reference string) (*edge, error) {
 	if reference != "" {
 		header.Set(headerReference, reference)
 	}
-	ids := &callIDs{next: patient{p, m.http, agent}}
+	ids := &callIDs{next: patient{p, meshOnly{m.name(), m.http}, agent}}
 	return &edge{
 		agent: agent, ids: ids,
 		Conn: a2a.Conn{
@@ -53,6 +54,25 @@ func (p *program) edge(agent, reference string) (*edge, error) {
 			Header:   header,
 		},
 	}, nil
+}
+
+// meshOnly is a transport that refuses what is no answer of a mesh: one that
+// knows nothing of A2A. The mesh says in its own words what is wrong, also with
+// an agent's answer.
+type meshOnly struct {
+	name string
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o meshOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := o.next.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get(headerCallID) != "" ||
+		strings.Contains(resp.Header.Get("Content-Type"), "json") {
+		return resp, err
+	}
+	return nil, connectError{parley.E("cli.edge", parley.Unavailable, parley.Subject(o.name),
+		fmt.Sprintf("what answers at %s is not a Parley mesh: it said %s", o.name, resp.Status), resp.Body.Close())}
 }
 
 // callIDs notes which call an answer belongs to.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/control"
@@ -102,7 +103,7 @@ func (p *program) mesh() (*mesh, error) {
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport.DialContext = m.dial(dialer.DialContext)
-	m.plain = secured{m.base, transport}
+	m.plain = exact{m.name(), transport}
 	m.http = m.plain
 	if m.key == "" && certificate == nil { // two credentials must be of one principal
 		if err := p.withoutKey(m); err != nil {
@@ -137,9 +138,9 @@ func (p *program) localMesh() (*mesh, error) {
 		return nil, err
 	}
 	var dialer net.Dialer
-	m.http = &http.Transport{DialContext: m.dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
+	m.http = exact{m.name(), &http.Transport{DialContext: m.dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "unix", m.socket)
-	})}
+	})}}
 	return m, nil
 }
 
@@ -212,20 +213,70 @@ func (p *program) certificate(base string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// secured is a transport that tells a mesh that is not there from one that
-// answers and cannot prove who it is.
-type secured struct {
-	base string
+// exact is a transport that tells a mesh that is not there from one that answers
+// and cannot be understood, cannot prove who it is, or breaks off.
+type exact struct {
+	name string // of the mesh
 	next http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s secured) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := s.next.RoundTrip(r)
-	if problem := tlsProblem(err); problem != "" {
-		return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(s.base), s.base+" answers, but "+problem, err)}
+func (e exact) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := e.next.RoundTrip(r)
+	problem := ""
+	switch {
+	case err == nil:
+		if !wantsTLS(r, resp) {
+			return resp, nil
+		}
+		problem = "it wants TLS: use https://"
+		err = resp.Body.Close()
+	case r.Context().Err() != nil:
+	default:
+		problem = connectionProblem(err)
 	}
-	return resp, err
+	if problem == "" {
+		return nil, err
+	}
+	return nil, connectError{parley.E("cli.connect", parley.Unavailable, parley.Subject(e.name), e.name+" answers, but "+problem, err)}
+}
+
+// wantsTLS reports whether an answer says that the port speaks TLS only, which
+// Go's servers and common proxies tell in plain text.
+func wantsTLS(r *http.Request, resp *http.Response) bool {
+	if r.URL.Scheme != "http" || resp.StatusCode != http.StatusBadRequest || resp.Header.Get(headerCallID) != "" {
+		return false
+	}
+	head := make([]byte, 512)
+	n, err := io.ReadFull(resp.Body, head)
+	head = head[:n]
+	rest := io.Reader(resp.Body)
+	if err != nil {
+		rest = http.NoBody // all of it is in head, or it broke off there
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), rest), resp.Body}
+	return bytes.Contains(head, []byte("HTTP request")) && bytes.Contains(head, []byte("HTTPS"))
+}
+
+// connectionProblem says what went wrong on a connection that stood; empty where
+// none did, or err has been worded already.
+func connectionProblem(err error) string {
+	if _, ok := errors.AsType[connectError](err); ok {
+		return ""
+	}
+	if problem := tlsProblem(err); problem != "" {
+		return problem
+	}
+	switch {
+	case strings.Contains(err.Error(), "malformed HTTP"): // net/http has no value for it
+		return "not with HTTP/1.1: give the address of listen (port 7400 by default), not that of grpc_listen"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection broke before the answer came: what was asked may have been done; look before you ask again"
+	}
+	return ""
 }
 
 // tlsProblem says what is wrong with the certificate or the handshake; empty
@@ -331,7 +382,7 @@ func keyFrom(path, base string) (string, error) {
 	}
 	k, err := control.ReadAdminKey(path)
 	if err != nil {
-		return "", usageError{err}
+		return "", usagef("the key file %s holds JSON that is no admin key: give a file that holds the API key or the token alone", path)
 	}
 	if !sameOrigin(k.Origin, base) {
 		return "", usagef("the key in %s is for %s and goes nowhere else: use --server %s", path, k.Origin, k.Origin)

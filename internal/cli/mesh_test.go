@@ -129,7 +129,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"PARLEY_KEY=a b"}, []string{"owner", "list"}, "no data directory"},
 		{[]string{"PARLEY_KEY=a b", "HOME=/h"}, []string{"owner", "list"}, "is no API key"},
 		{nil, []string{"owner", "list", "--output", "xml"}, "use table or json"},
-		{nil, []string{"send", "echo", "x", "--stream", "--no-wait"}, "stream no-wait"},
+		{nil, []string{"send", "echo", "x", "--stream", "--no-wait"}, "--no-wait and --stream exclude each other"},
 	} {
 		code, _, errs := run(t, tc.env, tc.args...)
 		if code != exitUsage || !strings.Contains(errs, tc.want) {

@@ -58,7 +58,7 @@ func (p *program) document(v any) error {
 		return err
 	}
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, raw, "", "  "); err != nil {
+	if err := json.Indent(&indented, bytes.TrimRight(raw, "\n"), "", "  "); err != nil { // Indent keeps the line end
 		return err
 	}
 	indented.WriteByte('\n')
@@ -178,10 +178,12 @@ func (p *program) age(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	d := p.now().Sub(t)
+	return roughly(max(0, p.now().Sub(t)))
+}
+
+// roughly is a duration in the largest unit of which it has two.
+func roughly(d time.Duration) string {
 	switch {
-	case d < 0:
-		return "0s"
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < 2*time.Hour:
@@ -192,12 +194,17 @@ func (p *program) age(t time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// moment is a time as a page about one thing shows it.
+// moment is a time as a page about one thing shows it, before now or after. What
+// another machine's clock has a little ahead of this one's has just happened.
 func (p *program) moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s ago)", t.Local().Format("2006-01-02 15:04:05 MST"), p.age(t))
+	at := t.Local().Format("2006-01-02 15:04:05 MST")
+	if ahead := t.Sub(p.now()); ahead > clockTolerance {
+		return fmt.Sprintf("%s (in %s)", at, roughly(ahead))
+	}
+	return fmt.Sprintf("%s (%s ago)", at, p.age(t))
 }
 
 // indented is a JSON value as a person reads it.

@@ -42,7 +42,7 @@ func principalLinkCommand(p *program) *cobra.Command {
 		Long: `Let a name in client certificates prove a principal, or the subject of an issuer of
 tokens. The mesh must take client certificates (tls.client_ca in its configuration,
 see docs/mtls.md), or tokens of that issuer (auth.issuers, see docs/sign-on.md).`,
-		Example: "  parley principal link billing-job --spiffe spiffe://finance.example/ns/prod/sa/billing\n  parley principal link alice --issuer https://login.example.com --subject 8f14e45f",
+		Example: "  parley principal link billing-job --spiffe spiffe://finance.example/ns/prod/sa/billing\n  parley principal link alice --dns laptop-7.example.com\n  parley principal link alice --issuer https://login.example.com --subject 8f14e45f",
 		Args:    arguments("NAME"),
 		RunE: p.managing(func(ctx context.Context, c *control.Client, args []string) error {
 			name := parley.PrincipalName(args[0])

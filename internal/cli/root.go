@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (p *program) fail(ctx context.Context, err error) {
 	}
 	text, kind := message(ctx, err), kindOf(err)
 	if p.asked != "" && kind == parley.Denied {
-		text = cleanLine(p.asked) + "\n  " + text
+		text += "\n  " + cleanLine(p.asked)
 	}
 	if p.hint != "" && kind == parley.Unauthorized {
 		text += "\n  " + cleanLine(p.hint)
@@ -102,7 +103,7 @@ the one that --server names.`,
 	})
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cmd.ValidateFlagGroups(); err != nil {
-			return usagef("%w; see %s --help", err, cmd.CommandPath())
+			return usagef("%s; see %s --help", flagGroup(err), cmd.CommandPath())
 		}
 		return p.flags.output.check()
 	}
@@ -196,6 +197,43 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// groupErrors are the forms in which cobra tells of flags that do not go
+// together; it gives no type to tell them by.
+var groupErrors = []struct {
+	form *regexp.Regexp
+	say  func(group, named []string) string
+}{
+	{regexp.MustCompile(`^if any flags in the group \[(.+)\] are set none of the others can be; \[(.+)\] were all set$`), func(_, named []string) string {
+		return strings.Join(named, " and ") + " exclude each other: give one"
+	}},
+	{regexp.MustCompile(`^at least one of the flags in the group \[(.+)\] is required$()`), func(group, _ []string) string {
+		return "one of these is missing: " + strings.Join(group, ", ")
+	}},
+	{regexp.MustCompile(`^if any flags in the group \[(.+)\] are set they must all be set; missing \[(.+)\]$`), func(group, named []string) string {
+		return strings.Join(group, " and ") + " belong together: " + strings.Join(named, ", ") + " is missing"
+	}},
+}
+
+// flagGroup words what is wrong with flags that stand together or exclude each
+// other.
+func flagGroup(err error) string {
+	for _, e := range groupErrors {
+		if found := e.form.FindStringSubmatch(err.Error()); found != nil {
+			return e.say(dashed(found[1]), dashed(found[2]))
+		}
+	}
+	return err.Error()
+}
+
+// dashed are names of flags as they are written.
+func dashed(names string) []string {
+	flags := strings.Fields(names)
+	for i, name := range flags {
+		flags[i] = "--" + name
+	}
+	return flags
 }
 
 // usageError marks an error of the command line itself.

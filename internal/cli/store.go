@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/parley-mesh/parley/internal/app"
 	"github.com/parley-mesh/parley/internal/config"
@@ -24,7 +25,7 @@ sides, and one that was broken off is begun anew.
 
 Nothing in the data directory changes. Afterwards start the mesh with store set to
 the new address; its master key stays where it is.`,
-		Example: `  parley store copy --to postgres://parley:secret@db.example.com/parley
+		Example: `  parley store copy --to env:PARLEY_STORE
   parley store copy --data /var/lib/parley --to file:/etc/parley/store`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,6 +44,8 @@ the new address; its master key stays where it is.`,
 		},
 	}
 	configFlags(cmd, &file)
+	// Nothing is served: of the configuration only where it is matters to a reader.
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "data" && f.Name != "config" })
 	cmd.Flags().StringVar(&to, "to", "", "the PostgreSQL database, or file:PATH or env:NAME that holds its address")
 	return cmd
 }

@@ -161,6 +161,10 @@ type Telemetry struct {
 	TracesEndpoint string  // empty: traces are not exported
 	TracesHeaders  Secret  // one "Name: value" a line
 	TracesSample   float64 // share of new roots, 0 to 1
+
+	MetricsEndpoint string // empty: metrics are served and not sent
+	MetricsHeaders  Secret // one "Name: value" a line
+	MetricsInterval time.Duration
 }
 
 // Durability says when a settled call is acknowledged.
@@ -243,7 +247,7 @@ func Default() *Config {
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
 		Log:         Log{Level: LogInfo, Format: LogText},
-		Telemetry:   Telemetry{TracesSample: 1},
+		Telemetry:   Telemetry{TracesSample: 1, MetricsInterval: time.Minute},
 	}
 }
 

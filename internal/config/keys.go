@@ -123,6 +123,9 @@ func (c *Config) upkeepKeys() []key {
 		{"log.format", choice(&c.Log.Format, LogText, LogJSON), "log-format", "Form of log lines."},
 		{"telemetry.traces_endpoint", baseURL(&c.Telemetry.TracesEndpoint), "", "Collector that takes OTLP over HTTP. Empty: traces are not exported."},
 		{"telemetry.traces_headers", &secretValue{p: &c.Telemetry.TracesHeaders}, "", "Headers for the collector, one `Name: value` a line."},
+		{"telemetry.metrics_endpoint", baseURL(&c.Telemetry.MetricsEndpoint), "", "Collector that takes metrics as OTLP over HTTP. Empty: they are only served, at /metrics of ops_listen."},
+		{"telemetry.metrics_headers", &secretValue{p: &c.Telemetry.MetricsHeaders}, "", "Headers for that collector, one `Name: value` a line."},
+		{"telemetry.metrics_interval", duration(&c.Telemetry.MetricsInterval, time.Second, time.Hour), "", "Pause between two deliveries of metrics."},
 		{"telemetry.traces_sample", &ratioValue{&c.Telemetry.TracesSample}, "", "Share of new traces that are recorded. A caller's own decision is kept."},
 	}
 }

@@ -64,7 +64,7 @@ func isPostgres(text string) bool {
 // left out: some of them are secrets.
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
-	if err != nil {
+	if err != nil || spilt(u) {
 		return redacted
 	}
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
@@ -72,6 +72,29 @@ func withoutPassword(address string) string {
 		shown.User = url.User(u.User.Username())
 	}
 	return shown.String()
+}
+
+// spilt reports whether an address ends in the middle of its password, so that
+// parts of that stand where the server, the database and the options belong: a /,
+// ? or # in it was not written as %2F, %3F or %23.
+func spilt(u *url.URL) bool {
+	if u.User != nil {
+		return false
+	}
+	for option := range strings.SplitSeq(u.RawQuery, "&") {
+		if name, value, named := strings.Cut(option, "="); !named && option != "" || strings.Contains(name, "@") || strings.HasPrefix(value, "@") {
+			return true
+		}
+	}
+	return u.Fragment != "" || strings.Contains(u.Path, "@")
+}
+
+// checkAddress says what is wrong with an address, without repeating it.
+func checkAddress(address string) error {
+	if u, err := url.Parse(address); err != nil || spilt(u) {
+		return errors.New("is no address: write postgres://user:password@host:5432/database, and in the password %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %")
+	}
+	return nil
 }
 
 // storeValue is a Store, given in place or by reference. Problems do not repeat
@@ -88,6 +111,9 @@ func (v *storeValue) setFrom(text, base string, getenv func(string) (string, boo
 		*v.p = Store{}
 		return nil
 	case isPostgres(text):
+		if err := checkAddress(text); err != nil {
+			return err
+		}
 		*v.p = PostgresStore(text)
 		return nil
 	case !strings.HasPrefix(text, "file:") && !strings.HasPrefix(text, "env:"):
@@ -99,6 +125,9 @@ func (v *storeValue) setFrom(text, base string, getenv func(string) (string, boo
 	}
 	if !isPostgres(address.Reveal()) {
 		return fmt.Errorf("what %s holds is no address of PostgreSQL: it begins with postgres://", address.Reference())
+	}
+	if err := checkAddress(address.Reveal()); err != nil {
+		return fmt.Errorf("what %s holds %w", address.Reference(), err)
 	}
 	*v.p = Store{address: address, shown: address.Reference()}
 	return nil

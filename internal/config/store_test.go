@@ -44,3 +44,29 @@ func TestStoreNeverPrintsItsPassword(t *testing.T) {
 		t.Error("sqlite is taken for PostgreSQL")
 	}
 }
+
+// TestAddressesThatEndInTheirPassword: an address whose password is not escaped is
+// refused, and neither that nor what is printed repeats a part of it.
+func TestAddressesThatEndInTheirPassword(t *testing.T) {
+	for _, address := range []string{
+		"postgres://mesh:12/hunter2@db-1:5432/mesh", "postgres://mesh:12#hunter2@db-1:5432/mesh", "postgres://mesh:12?hunter2@db-1:5432/mesh",
+		"postgres://mesh:12?hunter2=@db-1:5432/mesh#", "postgres://mesh:hunter2%zz@db-1/mesh", "postgres://mesh:hunter2/x@db-1/mesh",
+	} {
+		s, err := ParseStore(address, nil)
+		if shown := PostgresStore(address).String(); strings.Contains(shown, "hunter2") || strings.Contains(shown, "12") {
+			t.Errorf("%s prints as %s", address, shown)
+		}
+		if err == nil || !strings.Contains(err.Error(), "%2F for /") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, %v", address, s, err)
+		}
+		byReference, err := ParseStore("env:STORE", []string{"STORE=" + address})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s by reference: %v, %v", address, byReference, err)
+		}
+	}
+	for _, good := range []string{"postgres://mesh:a%2Fb@db-1:5432,db-2:5432/mesh", "postgres://db/mesh?user=mesh&password=a@b", "postgres:///mesh?host=/run/postgresql", "postgres://mesh@[::1]:5432/mesh"} {
+		if _, err := ParseStore(good, nil); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/parley-mesh/parley/internal/apply"
 	"github.com/parley-mesh/parley/internal/manifest"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/registry"
 )
 
 const (
@@ -37,10 +38,11 @@ type ApplyRequest struct {
 	Secrets   []DocumentSecret  `json:"secrets,omitempty" nullable:"false" doc:"What the documents of kind Credential refer to."`
 }
 
-// DocumentSecret is the secret that a document of kind Credential refers to.
+// DocumentSecret is what a document of kind Credential refers to.
 type DocumentSecret struct {
-	Document int    `json:"document" doc:"Index of the document."`
-	Secret   string `json:"secret" doc:"Kept sealed and never given back."`
+	Document    int             `json:"document" doc:"Index of the document."`
+	Secret      string          `json:"secret,omitempty" doc:"Kept sealed and never given back."`
+	Certificate *NewCertificate `json:"certificate,omitempty"`
 }
 
 func (s *Server) applyRoutes() {
@@ -82,6 +84,9 @@ func (r *ApplyRequest) decode() (apply.Request, error) {
 			wrong = append(wrong, parley.Field{Path: fmt.Sprintf("/secrets/%d/document", i), Problem: fmt.Sprintf("document %d is of kind %s", s.Document, d.Kind), Fix: "give the index of a Credential"})
 		} else {
 			d.Secret = s.Secret
+			if x := s.Certificate; x != nil {
+				d.Certificate = &registry.ClientCertificate{Chain: x.Chain, Key: x.Key, CA: x.CA}
+			}
 		}
 	}
 	if len(wrong) > 0 {

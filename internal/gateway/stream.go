@@ -91,7 +91,7 @@ var errLingers = errors.New("the agent holds its stream open after its end")
 // before the caller sees it.
 func (s *acceptedStream) accept(ctx context.Context, frame a2a.Frame) (a2a.Frame, error) {
 	c, g := s.call, s.gateway
-	facts := &frame.Facts
+	facts := frame.Facts
 	if err := g.notice(ctx, c, facts); err != nil {
 		return a2a.Frame{Err: g.unbound(ctx, c, err).Err}, nil
 	}

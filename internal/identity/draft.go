@@ -68,3 +68,37 @@ func (d *Directory) RemovedOwnerEvent(ctx context.Context, o *Owner) parley.Even
 func (d *Directory) RemovedPrincipalEvent(ctx context.Context, p *Principal) parley.Event {
 	return d.principalEvent(ctx, "principal.removed", p)
 }
+
+// DraftCertName decides that a name in client certificates proves a principal,
+// as LinkName does; the principal may be a draft as well. A name that is taken is
+// seen when it is saved, and how many there are is for whoever asks to count.
+func (d *Directory) DraftCertName(ctx context.Context, p *Principal, kind NameKind, name string) (*CertName, parley.Event, error) {
+	const op = "identity.draftCertName"
+	name, problem, fix := checkCertName(kind, name)
+	if problem != "" {
+		return nil, parley.Event{}, invalid(op, parley.Subject(p.Name), []parley.Field{{Path: "/name", Problem: problem, Fix: fix}})
+	}
+	n := &CertName{Kind: kind, Name: name, Principal: p.Name, CreatedAt: d.opts.Now()}
+	return n, d.nameEvent(ctx, "principal.linked", p, n), nil
+}
+
+// RemovedCertNameEvent is the event of a name that proves nobody any more.
+func (d *Directory) RemovedCertNameEvent(ctx context.Context, p *Principal, n *CertName) parley.Event {
+	return d.nameEvent(ctx, "principal.unlinked", p, n)
+}
+
+// DraftLink decides that a subject of an issuer is a principal, as
+// LinkPrincipal does; the principal may be a draft as well. A subject that is
+// linked is seen when it is saved.
+func (d *Directory) DraftLink(ctx context.Context, p *Principal, issuer, subject string) (*Link, parley.Event, error) {
+	if err := invalid("identity.draftLink", parley.Subject(p.Name), checkLink(issuer, subject)); err != nil {
+		return nil, parley.Event{}, err
+	}
+	l := &Link{Issuer: issuer, Subject: subject, Principal: p.Name, CreatedAt: d.opts.Now()}
+	return l, d.linkEvent(ctx, "principal.linked", l, p), nil
+}
+
+// RemovedLinkEvent is the event of a subject that is nobody any more.
+func (d *Directory) RemovedLinkEvent(ctx context.Context, p *Principal, l *Link) parley.Event {
+	return d.linkEvent(ctx, "principal.unlinked", l, p)
+}

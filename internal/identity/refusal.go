@@ -52,7 +52,7 @@ var reasons = []Reason{
 
 // messages is what whoever asked reads; each says what to send.
 var messages = map[Reason]string{
-	ReasonNone:       "no credential: send an API key as \"Authorization: Bearer pk_...\" or \"X-API-Key: pk_...\"",
+	ReasonNone:       "no credential: send an API key as \"Authorization: Bearer pk_...\" or \"X-API-Key: pk_...\", or a client certificate or an access token where the mesh takes them",
 	ReasonScheme:     "this kind of Authorization is not understood: send an API key as \"Authorization: Bearer pk_...\"",
 	ReasonMalformed:  "the credential is not an API key of this mesh: send pk_ID_SECRET exactly as it was shown when the key was made",
 	ReasonUnknownKey: "the API key is not valid here: use a key of this mesh, or ask an admin for one (parley key create)",

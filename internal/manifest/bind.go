@@ -47,7 +47,11 @@ func (b *binder) unknown(m member, pointer, what string, known []string) {
 	isLimits := b.doc.Kind == KindLimits && strings.HasPrefix(pointer, "/spec")
 	switch {
 	case isCredential && slices.ContainsFunc(secretWords, func(w string) bool { return strings.EqualFold(w, m.name) }):
-		b.fail(m.at, pointer, "put it into a file or a variable and write secretRef: {file: PATH} or secretRef: {env: NAME}", "no document may hold a secret, and %.64q looks like one", m.name)
+		ref := "secretRef"
+		if strings.HasPrefix(pointer, "/spec/certificate/") {
+			ref = "keyRef"
+		}
+		b.fail(m.at, pointer, fmt.Sprintf("put it into a file or a variable and write %[1]s: {file: PATH} or %[1]s: {env: NAME}", ref), "no document may hold a secret, and %.64q looks like one", m.name)
 	case isLimits && config.HasKey(limitsSection+m.name):
 		b.fail(m.at, pointer, fmt.Sprintf("set %s%s in the configuration; it needs a restart", limitsSection, m.name), "%s%s cannot change while the mesh runs", limitsSection, m.name)
 	default:
@@ -61,9 +65,38 @@ func (b *binder) spec(root, n *node, into any) {
 	if n == nil || n.shape == null {
 		n = &node{shape: object, at: root.at} // every spec may be empty that requires nothing
 	}
+	before := len(b.problems)
 	b.object(n, "/spec", "the spec of "+string(b.doc.Kind), target)
-	if c := b.doc.Credential; c != nil && c.SecretRef != nil && (c.SecretRef.File == "") == (c.SecretRef.Env == "") {
-		b.fail(b.doc.Place("/spec/secretRef"), "/spec/secretRef", "write file or env, one of them", "the reference names not exactly one place")
+	if b.doc.Credential != nil && len(b.problems) == before {
+		b.credential(b.doc.Credential)
+	}
+}
+
+// credential refuses members of a Credential that do not go together.
+func (b *binder) credential(c *Credential) {
+	wrong := func(pointer, fix, format string, args ...any) {
+		b.fail(b.doc.Place(pointer), pointer, fix, format, args...)
+	}
+	switch {
+	case c.Kind == KindOAuth2 && c.OAuth2 == nil:
+		wrong("/spec/kind", "add oauth2: {tokenUrl: URL, clientId: ID}", "the kind is oauth2, and where tokens are had is missing")
+	case c.Kind == KindOAuth2 && c.Name != "":
+		wrong("/spec/name", "leave it out, and write oauth2.clientId", "a name does not go with the kind oauth2")
+	case c.Kind != KindOAuth2 && c.OAuth2 != nil:
+		wrong("/spec/oauth2", "leave it out, or write kind: oauth2", "oauth2 does not go with the kind %s", c.Kind)
+	}
+	switch {
+	case c.Kind == KindCertificate && c.Certificate == nil:
+		wrong("/spec/kind", "add certificate: {chainRef: {file: PATH}, keyRef: {file: PATH}}", "the kind is client_certificate, and the certificate is missing")
+	case c.Kind == KindCertificate && c.SecretRef != nil:
+		wrong("/spec/secretRef", "leave it out, or choose another kind", "a client certificate alone has no secret but its key")
+	case c.Kind != KindCertificate && c.SecretRef == nil:
+		wrong("/spec", "write secretRef: {file: PATH} or secretRef: {env: NAME}", "\"secretRef\" is missing in the spec of Credential")
+	}
+	for _, r := range c.Refs() {
+		if (r.Ref.File == "") == (r.Ref.Env == "") {
+			wrong(r.Pointer, "write file or env, one of them", "the reference names not exactly one place")
+		}
 	}
 }
 
@@ -104,6 +137,12 @@ func (b *binder) value(n *node, at string, f reflect.StructField, into reflect.V
 		b.list(n, at, f, into)
 	case reflect.Int64:
 		b.integer(n, at, f, into)
+	case reflect.Bool:
+		if n.shape != boolean {
+			b.fail(n.at, at, "write true or false, without quotes", "%s is %s, not true or false", jsonName(f), n.shape)
+			return
+		}
+		into.SetBool(n.text == "true")
 	default:
 		if s, ok := b.text(n, at, f); ok {
 			into.SetString(s)
@@ -113,7 +152,7 @@ func (b *binder) value(n *node, at string, f reflect.StructField, into reflect.V
 
 func (b *binder) list(n *node, at string, f reflect.StructField, into reflect.Value) {
 	if n.shape != list {
-		b.fail(n.at, at, "write ["+"first, second]", "%s is %s, not a list", jsonName(f), n.shape)
+		b.fail(n.at, at, "write [first, second]", "%s is %s, not a list", jsonName(f), n.shape)
 		return
 	}
 	if most, err := strconv.Atoi(f.Tag.Get("maxItems")); err == nil && len(n.items) > most {
@@ -123,6 +162,12 @@ func (b *binder) list(n *node, at string, f reflect.StructField, into reflect.Va
 	for i, item := range n.items {
 		here := fmt.Sprintf("%s/%d", at, i)
 		b.doc.places[here] = item.at
+		if element := into.Type().Elem(); element.Kind() == reflect.Struct {
+			one := reflect.New(element).Elem()
+			b.object(item, here, "an item of "+jsonName(f), one)
+			into.Set(reflect.Append(into, one))
+			continue
+		}
 		if s, ok := b.text(item, here, f); ok {
 			into.Set(reflect.Append(into, reflect.ValueOf(s).Convert(into.Type().Elem())))
 		}
@@ -146,6 +191,9 @@ func (b *binder) text(n *node, at string, f reflect.StructField) (string, bool) 
 		fix := "write one plain value"
 		if n.shape == number || n.shape == boolean {
 			fix = "put quotes around it"
+		}
+		if n.shape == number && f.Tag.Get("format") == "duration" {
+			fix = "give it a unit, as in " + n.text + "s"
 		}
 		b.fail(n.at, at, fix, "%s is %s, not text", name, n.shape)
 		return "", false

@@ -25,6 +25,14 @@ const (
 	KindLimits     Kind = "Limits"
 )
 
+// The kinds of parts of a document that are marked and told of on their own,
+// since they come and go alone. No document is of such a kind.
+const (
+	PartInstance Kind = "Instance" // of an Agent
+	PartCertName Kind = "CertName" // of a Principal
+	PartSubject  Kind = "Subject"  // of a Principal
+)
+
 // Kinds lists all kinds in the order in which they are made.
 var Kinds = []Kind{KindOwner, KindPrincipal, KindAgent, KindCredential, KindLimits}
 
@@ -56,6 +64,15 @@ type Principal struct {
 	Environment parley.Environment `json:"environment,omitempty" enum:"dev,test,staging,prod" doc:"Without it, dev. It cannot change."`
 	Roles       []parley.Role      `json:"roles,omitempty" maxItems:"16" doc:"Roles towards the mesh itself; calling agents needs none."`
 	Description string             `json:"description,omitempty" maxLength:"1000" doc:"Who or what it is."`
+	SPIFFE      []string           `json:"spiffe,omitempty" maxLength:"2048" maxItems:"100" doc:"SPIFFE ids of client certificates that prove it."`
+	DNS         []string           `json:"dns,omitempty" maxLength:"253" maxItems:"100" doc:"DNS names of client certificates that prove it."`
+	Subjects    []Subject          `json:"subjects,omitempty" maxItems:"100" doc:"Whom an issuer's tokens name that is this principal."`
+}
+
+// Subject is whom the tokens of an issuer name.
+type Subject struct {
+	Issuer  string `json:"issuer" required:"true" maxLength:"2048" doc:"Exactly as auth.issuers has it."`
+	Subject string `json:"subject" required:"true" maxLength:"512" doc:"What its tokens have in sub."`
 }
 
 // Agent is the spec of an agent, with who may call it.
@@ -64,16 +81,50 @@ type Agent struct {
 	Owner       parley.OwnerName   `json:"owner,omitempty" format:"name" doc:"Who answers for it; without it, default. It cannot change."`
 	Environment parley.Environment `json:"environment,omitempty" enum:"dev,test,staging,prod" doc:"Without it, dev. It cannot change."`
 	Allow       []parley.OwnerName `json:"allow,omitempty" format:"name" maxItems:"256" doc:"The owners beside its own whose callers may call it."`
+	Instances   []Instance         `json:"instances,omitempty" maxItems:"32" doc:"Further addresses at which it answers."`
 }
+
+// Instance is a further address of an agent.
+type Instance struct {
+	ID         string `json:"id" required:"true" format:"name" doc:"Its name in the agent."`
+	URL        string `json:"url" required:"true" maxLength:"2048" doc:"The card's address, a base address or a bare host. It cannot change."`
+	Credential bool   `json:"credential,omitempty" doc:"Confirms that the agent's credential may go to the origin of url."`
+}
+
+// KindOAuth2 and KindCertificate are the kinds of Credential that are made of
+// other members than the others.
+const (
+	KindOAuth2      = "oauth2"
+	KindCertificate = "client_certificate"
+)
 
 // Credential is the spec of what the mesh shows the agent of the document's
 // name.
 type Credential struct {
-	Kind      string     `json:"kind" required:"true" enum:"bearer,api_key,basic" doc:"How it is presented."`
-	In        string     `json:"in,omitempty" enum:"header,query" doc:"Where an api_key stands."`
-	Name      string     `json:"name,omitempty" maxLength:"128" doc:"The header or parameter of an api_key; the user of basic."`
-	Origin    string     `json:"origin,omitempty" maxLength:"2048" doc:"scheme://host:port it may go to; without it, the agent's."`
-	SecretRef *SecretRef `json:"secretRef" required:"true" doc:"Where the secret is. It is read where the command line runs."`
+	Kind        string       `json:"kind" required:"true" enum:"bearer,api_key,basic,oauth2,client_certificate" doc:"How it is presented."`
+	In          string       `json:"in,omitempty" enum:"header,query" doc:"Where an api_key stands."`
+	Name        string       `json:"name,omitempty" maxLength:"128" doc:"The header or parameter of an api_key; the user of basic."`
+	Origin      string       `json:"origin,omitempty" maxLength:"2048" doc:"scheme://host:port it may go to; without it, the agent's."`
+	OAuth2      *OAuth2      `json:"oauth2,omitempty" doc:"Where tokens are had, for the kind oauth2."`
+	Certificate *Certificate `json:"certificate,omitempty" doc:"A client certificate, alone (kind client_certificate) or beside any other kind."`
+	SecretRef   *SecretRef   `json:"secretRef,omitempty" doc:"Where the secret is; every kind but client_certificate has one. It is read where the command line runs."`
+}
+
+// OAuth2 says where and for what the mesh asks for tokens by client
+// credentials. The client's secret is the Credential's.
+type OAuth2 struct {
+	TokenURL  string   `json:"tokenUrl" required:"true" maxLength:"2048" doc:"The token endpoint; the client secret goes nowhere else."`
+	ClientID  string   `json:"clientId" required:"true" maxLength:"128" doc:"The client's id there."`
+	Scopes    []string `json:"scopes,omitempty" maxLength:"256" maxItems:"32" doc:"What to ask for."`
+	Audience  string   `json:"audience,omitempty" maxLength:"2048" doc:"For whom to ask."`
+	AuthStyle string   `json:"authStyle,omitempty" enum:"basic,post" doc:"How the client shows itself to the endpoint; without it, basic."`
+}
+
+// Certificate says where the PEM texts of a client certificate are.
+type Certificate struct {
+	ChainRef *SecretRef `json:"chainRef" required:"true" doc:"The client's own certificate first, then intermediates."`
+	KeyRef   *SecretRef `json:"keyRef" required:"true" doc:"Its private key, unencrypted."`
+	CARef    *SecretRef `json:"caRef,omitempty" doc:"CAs to trust beside the system's, for the agent and the token endpoint."`
 }
 
 // SecretRef says where a secret is; exactly one member is set.

@@ -113,8 +113,14 @@ func fieldSchema(f reflect.StructField) *schema {
 		s = structSchema(t)
 	case reflect.Int64:
 		s = &schema{Type: "integer"}
+	case reflect.Bool:
+		s = &schema{Type: "boolean"}
 	case reflect.Slice:
-		s = &schema{Type: "array", Items: textSchema(f), MaxItems: tagNumber(f, "maxItems")}
+		items := textSchema
+		if t.Elem().Kind() == reflect.Struct {
+			items = func(reflect.StructField) *schema { return structSchema(t.Elem()) }
+		}
+		s = &schema{Type: "array", Items: items(f), MaxItems: tagNumber(f, "maxItems")}
 	default:
 		s = textSchema(f)
 	}

@@ -24,7 +24,6 @@ type NewInstance struct {
 // without the agent, parley.Conflict where the id or the address is taken,
 // parley.Invalid with every difference, and those of Add.
 func (r *Registrar) AddInstance(ctx context.Context, name parley.AgentName, n NewInstance) (*Instance, *Report, error) {
-	const op = "registry.add_instance"
 	a, err := r.store.Agent(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -33,21 +32,39 @@ func (r *Registrar) AddInstance(ctx context.Context, name parley.AgentName, n Ne
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkInstance(a, others, &n); err != nil {
-		return nil, nil, err
-	}
 	cred, err := r.credentialOf(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
+	i, event, report, err := r.DraftInstance(ctx, a, others, cred, n)
+	if err != nil {
+		return nil, report, err
+	}
+	if err := r.store.SaveInstance(ctx, i, event); err != nil {
+		return nil, report, err
+	}
+	r.changed(name)
+	r.log.Info("instance added", "agent", name, "instance", i.ID)
+	return i, report, nil
+}
+
+// DraftInstance decides a further address as AddInstance does, after the same
+// look, for an agent that may be a draft as well. The instance and its event
+// are for whoever asked to save; then Committed is told.
+func (r *Registrar) DraftInstance(ctx context.Context, a *Agent, others []*Instance, cred *Credential, n NewInstance) (*Instance, parley.Event, *Report, error) {
+	const op = "registry.add_instance"
+	none := parley.Event{}
+	if err := checkInstance(a, others, &n); err != nil {
+		return nil, none, nil, err
+	}
 	now := r.now()
 	i := &Instance{
-		Agent: name, ID: n.ID, URL: n.URL, CardURL: n.URL, Status: InstanceReady, Credential: n.Credential,
+		Agent: a.Name, ID: n.ID, URL: n.URL, CardURL: n.URL, Status: InstanceReady, Credential: n.Credential,
 		CheckedAt: now, CreatedAt: now, UpdatedAt: now,
 	}
-	in, err := r.look(ctx, InspectRequest{Agent: name, URL: n.URL, Credential: i.allowed(cred)})
+	in, err := r.look(ctx, InspectRequest{Agent: a.Name, URL: n.URL, Credential: i.allowed(cred)})
 	if err != nil {
-		return nil, in.report(), err
+		return nil, none, in.report(), err
 	}
 	i.CardURL, i.Card, i.CardETag, i.AgentVersion = in.CardURL, in.Card, in.ETag, in.AgentVersion
 	i.Interfaces, i.Use = slices.Clone(in.Interfaces), in.Use
@@ -57,15 +74,26 @@ func (r *Registrar) AddInstance(ctx context.Context, name parley.AgentName, n Ne
 	} else if at := taken(a, others, i.inUse().URL); at != "" {
 		wrong = append(wrong, parley.Field{Path: "card.supportedInterfaces", Problem: "names the address at which " + at + " is called already: " + i.inUse().URL, Fix: "let the card of each instance name its own address"})
 	}
-	if err := invalid(op, parley.Subject(name), "this instance cannot be added", wrong); err != nil {
-		return nil, in.report(), err
+	if err := invalid(op, parley.Subject(a.Name), "this instance cannot be added", wrong); err != nil {
+		return nil, none, in.report(), err
 	}
-	if err := r.store.SaveInstance(ctx, i, a.instanceEvent(EventInstanceAdded, i, now)); err != nil {
-		return nil, in.report(), err
-	}
-	r.changed(name)
-	r.log.Info("instance added", "agent", name, "instance", i.ID)
-	return i, in.report(), nil
+	return i, a.instanceEvent(EventInstanceAdded, i, now), in.report(), nil
+}
+
+// DraftInstanceCredential decides whether the agent's credential may go to the
+// origin of an instance that is there. The next look shows what it does with it.
+func (r *Registrar) DraftInstanceCredential(a *Agent, old *Instance, allowed bool) (*Instance, parley.Event) {
+	i := old.clone()
+	i.Credential, i.UpdatedAt = allowed, r.now()
+	return i, a.instanceEvent(EventInstanceChanged, i, i.UpdatedAt)
+}
+
+// DraftInstanceRemoval decides that an instance gets no new work and goes once
+// nothing is open there, as RemoveInstance does.
+func (r *Registrar) DraftInstanceRemoval(a *Agent, old *Instance) (*Instance, parley.Event) {
+	i := old.clone()
+	i.Status, i.UpdatedAt = InstanceDraining, r.now()
+	return i, a.instanceEvent(EventInstanceDraining, i, i.UpdatedAt)
 }
 
 // checkInstance reports what is wrong with what was asked for, and gives the
@@ -136,9 +164,8 @@ func (r *Registrar) RemoveInstance(ctx context.Context, name parley.AgentName, i
 		return 0, err
 	}
 	if i.Status != InstanceDraining {
-		next := i.clone()
-		next.Status, next.UpdatedAt = InstanceDraining, r.now()
-		if err := r.store.SaveInstance(ctx, next, a.instanceEvent(EventInstanceDraining, next, r.now())); err != nil {
+		next, event := r.DraftInstanceRemoval(a, i)
+		if err := r.store.SaveInstance(ctx, next, event); err != nil {
 			return 0, err
 		}
 		r.changed(name)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -36,14 +37,7 @@ func (db *DB) adopt(ctx context.Context) (records []*call.Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for found.Next() {
-		r, err := scanCall(found)
-		if err != nil {
-			return nil, errors.Join(err, found.Close())
-		}
-		records = append(records, r)
-	}
-	if err := errors.Join(found.Err(), found.Close()); err != nil {
+	if records, err = adopted(found); err != nil {
 		return nil, err
 	}
 	if err := tx.Commit(); err != nil {
@@ -53,6 +47,18 @@ func (db *DB) adopt(ctx context.Context) (records []*call.Record, err error) {
 		db.live.begun(r, byID)
 	}
 	return records, nil
+}
+
+func adopted(found *sql.Rows) (records []*call.Record, err error) {
+	defer func() { err = errors.Join(err, found.Close()) }()
+	for found.Next() {
+		r, err := scanCall(found)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, found.Err()
 }
 
 // sweep adopts what dead replicas left, once somebody takes it, and forgets

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mesh/parley/internal/registry"
 )
 
-// Batch gathers changes of owners, principals, agents, credentials, marks and
-// limits, and writes them in one transaction: all of them with their events, or
+// Batch gathers changes of owners, principals with what proves them, agents with
+// instances and credentials, marks and limits, and writes them in one transaction: all of them with their events, or
 // none. Changes are made in the order in which they were added. It belongs to
 // one goroutine.
 //
@@ -92,6 +92,47 @@ func (b *Batch) ReplaceCredential(ctx context.Context, before time.Time, c *regi
 func (b *Batch) DeleteCredential(ctx context.Context, agent parley.AgentName, before time.Time, events ...parley.Event) {
 	b.sameCredential(agent, before)
 	b.note(b.view.DeleteCredential(ctx, agent, events...))
+}
+
+// SaveInstance adds what DB.SaveInstance does.
+func (b *Batch) SaveInstance(ctx context.Context, i *registry.Instance, events ...parley.Event) {
+	b.note(b.view.SaveInstance(ctx, i, events...))
+}
+
+// LinkName adds what DB.LinkName does.
+func (b *Batch) LinkName(ctx context.Context, n *identity.CertName, events ...parley.Event) {
+	b.note(b.view.LinkName(ctx, n, events...))
+}
+
+// UnlinkName adds what DB.UnlinkName does; one that is gone is a conflict.
+func (b *Batch) UnlinkName(ctx context.Context, n *identity.CertName, events ...parley.Event) {
+	b.expect(func() { b.note(b.view.UnlinkName(ctx, n, events...)) })
+}
+
+// AddLink adds what DB.AddLink does.
+func (b *Batch) AddLink(ctx context.Context, l *identity.Link, events ...parley.Event) {
+	b.note(b.view.AddLink(ctx, l, events...))
+}
+
+// RemoveLink adds what DB.RemoveLink does; one that is gone is a conflict.
+func (b *Batch) RemoveLink(ctx context.Context, l *identity.Link, events ...parley.Event) {
+	b.expect(func() { b.note(b.view.RemoveLink(ctx, l, events...)) })
+}
+
+// expect makes what add adds a parley.Conflict where it finds nothing: it was
+// there when the batch was decided.
+func (b *Batch) expect(add func()) {
+	first := len(b.steps)
+	add()
+	for i, step := range b.steps[first:] {
+		b.steps[first+i] = statements(func(tx *tx) error {
+			err := step.write(tx)
+			if err != nil && parley.KindOf(err) == parley.NotFound {
+				return parley.E("store.batch", parley.Conflict, "", "it has changed meanwhile: read it again and repeat the change", err)
+			}
+			return err
+		})
+	}
 }
 
 // sameCredential adds a compare-and-set: credentials have no version.

@@ -32,14 +32,14 @@ func beginColumns(r *call.Record) []driver.Value {
 		r.ID[:], root, string(r.Link.Kind), parent, int64(r.Link.Depth), candidates,
 		string(r.Caller), string(r.CallerOwner), text(r.CallerAgent), string(r.Environment),
 		string(r.Agent), string(r.AgentOwner), text(r.Instance), plain(r.Method),
-		text(r.CallerBinding), text(r.AgentBinding), text(r.Version), text(plain(r.MessageID)), text(plain(r.Reference)),
+		text(r.CallerBinding), text(r.AgentBinding), text(r.Version), text(r.MessageID), text(r.Reference),
 		text(r.TraceID), text(r.SpanID), micros(r.Begun), micros(r.Deadline),
-		text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
+		text(r.ContextID), text(r.TaskID), text(r.TaskState))
 }
 
 // endColumns are the values of callOver.
 func endColumns(v []driver.Value, r *call.Record) []driver.Value {
-	return append(v, micros(r.Ended), string(r.Outcome), text(r.Reason), text(plain(r.Detail)), int64(r.Status),
+	return append(v, micros(r.Ended), string(r.Outcome), text(r.Reason), text(r.Detail), int64(r.Status),
 		r.BytesIn, r.BytesOut, int64(r.FirstByte), int64(r.Total), text(encodeSteps(r.Steps)))
 }
 
@@ -491,7 +491,7 @@ func (k *settlement) endByID(tx *tx) error {
 // call's id.
 func (k *settlement) change() (statement string, values []driver.Value) {
 	r := k.Record
-	v := append(make([]driver.Value, 0, 16), text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
+	v := append(make([]driver.Value, 0, 16), text(r.ContextID), text(r.TaskID), text(r.TaskState))
 	if r.Open() {
 		return k.db.sql.bindCall, append(v, r.ID[:])
 	}
@@ -546,7 +546,7 @@ func (k *settlement) update(tx *tx, seq int64) error {
 	r := k.Record
 	r.Seq = seq
 	v := make([]driver.Value, 0, 16)
-	v = append(v, text(plain(r.ContextID)), text(plain(r.TaskID)), text(r.TaskState))
+	v = append(v, text(r.ContextID), text(r.TaskID), text(r.TaskState))
 	sql := k.db.sql.bindCall
 	if !r.Open() {
 		r.EndSeq = tx.next()

@@ -148,12 +148,13 @@ func micros(t time.Time) driver.Value {
 	return t.UnixMicro()
 }
 
-// text is s as it is stored in a column where NULL stands for empty.
+// text is s as it is stored in a column where NULL stands for empty, and as any
+// database can keep it.
 func text[S ~string](s S) driver.Value {
 	if s == "" {
 		return nil
 	}
-	return string(s)
+	return plain(string(s))
 }
 
 // fromMicros reads what micros wrote.

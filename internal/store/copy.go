@@ -6,7 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,14 +34,18 @@ const copyProgressEvery = 10_000
 // and hashes of every table agree; a copy that was broken off leaves nothing and
 // is begun anew. told is called as it goes on; nil for nobody.
 //
-// Errors: those of Open, and parley.Conflict where the database has a mesh
-// already.
+// Errors: those of Open, parley.NotFound where from has no store, and
+// parley.Conflict where the database has a mesh already.
 func Copy(ctx context.Context, from Options, to Postgres, told func(table string, done, of int64)) (_ []Copied, err error) {
 	const op parley.Op = "store.copy"
 	if told == nil {
 		told = func(string, int64, int64) {}
 	}
 	from.Postgres = Postgres{}
+	// Opening would make a mesh there, and the copy would be an empty one.
+	if _, err := os.Stat(filepath.Join(from.Dir, databaseFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, parley.E(op, parley.NotFound, parley.Subject(from.Dir), "there is no database in "+from.Dir+": name the data directory of the mesh to copy with --data", nil)
+	}
 	source, err := Open(ctx, from)
 	if err != nil {
 		return nil, err
@@ -49,7 +56,7 @@ func Copy(ctx context.Context, from Options, to Postgres, told func(table string
 	}
 	defer func() {
 		cause := err
-		if err = target.fault(op, parley.Subject(target.pg.where), err); err != nil && parley.KindOf(err) == parley.Internal {
+		if err = unstarted(target.fault(op, parley.Subject(target.pg.where), err)); err != nil && parley.KindOf(err) == parley.Internal {
 			err = parley.E(op, parley.Internal, parley.Subject(target.pg.where), "nothing was copied: "+cause.Error(), cause)
 		}
 		err = errors.Join(err, source.Close(context.WithoutCancel(ctx)))

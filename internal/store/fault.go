@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -69,6 +70,21 @@ func (db *DB) fault(op parley.Op, subject parley.Subject, err error) error {
 	return parley.E(op, parley.Internal, subject, "the store failed; the operator's log says more", err)
 }
 
+// goesOn ends a remedy after which nothing has to be started anew.
+const goesOn = "; the mesh goes on by itself"
+
+// unstarted takes goesOn from a fault that keeps a store from opening: whoever
+// wanted it open has to come again.
+func unstarted(err error) error {
+	e, ok := errors.AsType[*parley.Error](err)
+	if !ok || !strings.HasSuffix(e.Message, goesOn) {
+		return err
+	}
+	said := *e
+	said.Message = strings.TrimSuffix(e.Message, goesOn)
+	return &said
+}
+
 // remedy says in one sentence what is wrong with the disk and what to do.
 func (db *DB) remedy(err error) string {
 	if db.pg != nil {
@@ -78,15 +94,15 @@ func (db *DB) remedy(err error) string {
 	dir, file := db.opt.Dir, filepath.Join(db.opt.Dir, databaseFile)
 	switch {
 	case primary == sqlite3.SQLITE_FULL || extended == sqlite3.SQLITE_IOERR_SHMSIZE || noSpace(dir, err):
-		return fmt.Sprintf("the disk of the data directory %s is full: make room there; the mesh goes on by itself", dir)
+		return fmt.Sprintf("the disk of the data directory %s is full: make room there"+goesOn, dir)
 	case damaged(err):
 		return damageRemedy(file)
 	case primary == sqlite3.SQLITE_READONLY, primary == sqlite3.SQLITE_PERM, primary == sqlite3.SQLITE_CANTOPEN:
-		return fmt.Sprintf("the data directory %s cannot be written: check its permissions and that its file system is not mounted read-only; the mesh goes on by itself", dir)
+		return fmt.Sprintf("the data directory %s cannot be written: check its permissions and that its file system is not mounted read-only"+goesOn, dir)
 	case primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED:
-		return fmt.Sprintf("the database %s is held by another program: end that program; the mesh goes on by itself", file)
+		return fmt.Sprintf("the database %s is held by another program: end that program"+goesOn, file)
 	}
-	return fmt.Sprintf("the database %s cannot be read or written: check the disk of the data directory %s; the mesh goes on by itself", file, dir)
+	return fmt.Sprintf("the database %s cannot be read or written: check the disk of the data directory %s"+goesOn, file, dir)
 }
 
 func damageRemedy(file string) string {

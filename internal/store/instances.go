@@ -59,7 +59,7 @@ func (db *DB) SaveInstance(ctx context.Context, i *registry.Instance, events ...
 		i.URL, i.CardURL, string(i.Status), card, i.CardETag, i.AgentVersion, interfaces, int64(i.Use),
 		credential, micros(i.CheckedAt), i.CheckErr, micros(i.CreatedAt), micros(i.UpdatedAt), version + 1,
 	}
-	err = db.w.do(ctx, statements(func(tx *tx) error {
+	err = db.do(ctx, statements(func(tx *tx) error {
 		if version == 0 {
 			_, err := tx.run(insertInstance, append([]driver.Value{agent, id}, values...)...)
 			if dangling(err) {

@@ -66,7 +66,7 @@ func (t *tx) addLink(op parley.Op, l identity.Link) error {
 func (db *DB) AddLink(ctx context.Context, l *identity.Link, events ...parley.Event) error {
 	const op parley.Op = "store.add_link"
 	row := *l // the writer may read it after ctx is done
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		if err := tx.addLink(op, row); err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (db *DB) RemoveLink(ctx context.Context, l *identity.Link, events ...parley
 	const op parley.Op = "store.remove_link"
 	args := []driver.Value{l.Issuer, l.Subject, string(l.Principal)}
 	subject := parley.Subject(l.Principal)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		n, err := tx.run(`DELETE FROM identities WHERE issuer = ? AND subject = ? AND principal = ?`, args...)
 		if err != nil {
 			return err

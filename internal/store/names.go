@@ -46,7 +46,7 @@ func (db *DB) Names(ctx context.Context, principal parley.PrincipalName) ([]*ide
 func (db *DB) LinkName(ctx context.Context, n *identity.CertName, events ...parley.Event) error {
 	const op parley.Op = "store.link_name"
 	row, subject := *n, parley.Subject(n.Name)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		_, err := tx.run(`INSERT INTO principal_names (kind, name, principal, created_at) VALUES (?,?,?,?)`,
 			string(row.Kind), row.Name, string(row.Principal), micros(row.CreatedAt))
 		if dangling(err) {
@@ -64,7 +64,7 @@ func (db *DB) LinkName(ctx context.Context, n *identity.CertName, events ...parl
 func (db *DB) UnlinkName(ctx context.Context, n *identity.CertName, events ...parley.Event) error {
 	const op parley.Op = "store.unlink_name"
 	row, subject := *n, parley.Subject(n.Name)
-	err := db.w.do(ctx, statements(func(tx *tx) error {
+	err := db.do(ctx, statements(func(tx *tx) error {
 		gone, err := tx.run(`DELETE FROM principal_names WHERE kind = ? AND name = ? AND principal = ?`, string(row.Kind), row.Name, string(row.Principal))
 		switch {
 		case err != nil:

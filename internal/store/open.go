@@ -165,7 +165,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	db := &DB{opt: opt, live: newLive(), gone: departures{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(db.fault(op, parley.Subject(opt.Dir), err), db.unwind())
+			err = errors.Join(unstarted(db.fault(op, parley.Subject(opt.Dir), err)), db.unwind())
 		}
 	}()
 	if db.lock, err = lockDir(opt.Dir); err != nil {

@@ -71,7 +71,6 @@ func unstorable(err error) bool {
 // remedy says in one sentence what is wrong with the server and what to do. It
 // names the server and the database, and never a password.
 func (p *postgres) remedy(err error) string {
-	const goesOn = "; the mesh goes on by itself"
 	switch s := state(err); {
 	case s == pgDiskFull:
 		return fmt.Sprintf("the disk of the database server of %s is full: make room there", p.where) + goesOn

@@ -56,11 +56,18 @@ type look struct {
 	pg    bool
 }
 
+// look bounds a look. On PostgreSQL it is not broken off because whoever asked
+// has left: that would cost the connection, and callers that come and go could
+// keep the pool busy with connecting.
 func (r *reads) look(ctx context.Context) (context.Context, *look) {
 	if !r.pg {
 		return ctx, &look{ctx, func() {}, false}
 	}
-	bounded, cancel := context.WithTimeout(ctx, r.timeout)
+	until := time.Now().Add(r.timeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	return bounded, &look{ctx, cancel, true}
 }
 
@@ -109,7 +116,7 @@ func (r *reads) rows(ctx context.Context, from asker, statement string, args []a
 		}
 	}
 	ctx, l := r.look(ctx)
-	found, err := from.QueryContext(ctx, r.text(statement), args...)
+	found, err := from.QueryContext(ctx, r.text(statement), args...) //nolint:rowserrcheck rows.Err checks it
 	if err != nil {
 		err = l.fault(err)
 		l.end()

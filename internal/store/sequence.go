@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -99,7 +100,7 @@ func givePlaces(ctx context.Context, conn *pgx.Conn, holder, epoch int64, patien
 	if _, err := results.Exec(); err != nil {
 		return 0, 0, err
 	}
-	if err := results.QueryRow().Scan(&n); err != nil && err != pgx.ErrNoRows {
+	if err := results.QueryRow().Scan(&n); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, 0, err
 	}
 	if err := results.QueryRow().Scan(&oldest); err != nil {

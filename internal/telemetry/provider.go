@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
@@ -20,15 +22,22 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options say where spans go. The zero value keeps trace ids alive without
-// recording anything.
+// Options say where spans and metrics go. The zero value keeps trace ids alive
+// without recording anything, and metrics for whoever fetches them.
 type Options struct {
-	Endpoint string            // collector that takes OTLP over HTTP; empty for none
-	Headers  map[string]string // for the collector
-	Sample   float64           // share of new roots that are recorded, 0 to 1
-	Version  string            // of the program
+	Traces  Collector
+	Sample  float64 // share of new roots that are recorded, 0 to 1
+	Metrics Collector
+	Every   time.Duration // pause between two deliveries of metrics
+	Version string        // of the program
 	// Spans takes ended spans too; nil for none.
 	Spans sdktrace.SpanProcessor
+}
+
+// Collector takes OTLP over HTTP. The zero value is none.
+type Collector struct {
+	Endpoint string // base address
+	Headers  map[string]string
 }
 
 // Provider makes instruments and spans, and serves the metrics.
@@ -52,8 +61,17 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	metrics := []sdkmetric.Option{sdkmetric.WithReader(exporter), sdkmetric.WithResource(program)}
+	if o.Metrics.Endpoint != "" {
+		push, err := otlpmetrichttp.New(context.Background(),
+			otlpmetrichttp.WithEndpointURL(o.Metrics.at("/v1/metrics")), otlpmetrichttp.WithHeaders(o.Metrics.Headers))
+		if err != nil {
+			return nil, fmt.Errorf("metric exporter: %w", err)
+		}
+		metrics = append(metrics, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(push, sdkmetric.WithInterval(o.Every))))
+	}
 	return &Provider{
-		metrics:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithResource(program)),
+		metrics:  sdkmetric.NewMeterProvider(metrics...),
 		traces:   sdktrace.NewTracerProvider(traces...),
 		registry: registry,
 	}, nil
@@ -62,7 +80,7 @@ func New(o Options) (*Provider, error) {
 // traceOptions sets up where spans go. Without a taker not even a caller's
 // sampled flag makes spans: ids only.
 func traceOptions(o Options, program *resource.Resource) ([]sdktrace.TracerProviderOption, error) {
-	if o.Endpoint == "" && o.Spans == nil {
+	if o.Traces.Endpoint == "" && o.Spans == nil {
 		return []sdktrace.TracerProviderOption{sdktrace.WithSampler(sdktrace.NeverSample())}, nil
 	}
 	options := []sdktrace.TracerProviderOption{
@@ -72,9 +90,9 @@ func traceOptions(o Options, program *resource.Resource) ([]sdktrace.TracerProvi
 	if o.Spans != nil {
 		options = append(options, sdktrace.WithSpanProcessor(o.Spans))
 	}
-	if o.Endpoint != "" {
+	if o.Traces.Endpoint != "" {
 		exporter, err := otlptracehttp.New(context.Background(),
-			otlptracehttp.WithEndpointURL(strings.TrimSuffix(o.Endpoint, "/")+"/v1/traces"), otlptracehttp.WithHeaders(o.Headers))
+			otlptracehttp.WithEndpointURL(o.Traces.at("/v1/traces")), otlptracehttp.WithHeaders(o.Traces.Headers))
 		if err != nil {
 			return nil, fmt.Errorf("trace exporter: %w", err)
 		}
@@ -82,6 +100,9 @@ func traceOptions(o Options, program *resource.Resource) ([]sdktrace.TracerProvi
 	}
 	return options, nil
 }
+
+// at is the address for one kind of signal.
+func (c Collector) at(path string) string { return strings.TrimSuffix(c.Endpoint, "/") + path }
 
 // Meter makes the mesh's instruments.
 func (p *Provider) Meter() metric.Meter { return p.metrics.Meter(Scope) }

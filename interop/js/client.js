@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util';
 
 import { ClientFactory, ClientFactoryOptions } from '@a2a-js/sdk/client';
+import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
 import { Recorder } from './record.js';
 import { sayOne, scenarios } from './scenarios.js';
@@ -16,7 +17,7 @@ const { values: options } = parseArgs({
   options: {
     url: { type: 'string' }, // base address of the agent, with a trailing slash
     key: { type: 'string', default: process.env.PARLEY_KEY ?? '' }, // API key, sent as a bearer token
-    binding: { type: 'string', default: '' }, // JSONRPC or HTTP+JSON; what the card lists first if empty
+    binding: { type: 'string', default: '' }, // JSONRPC, HTTP+JSON or GRPC; what the card lists first if empty
     scenario: { type: 'string', default: 'all' }, // comma-separated names, or all
     say: { type: 'string', default: '' }, // send this one message instead of playing scenarios
     stream: { type: 'boolean', default: false }, // stream the answer to --say
@@ -27,6 +28,8 @@ const { values: options } = parseArgs({
 async function connect(base, binding) {
   const factory = new ClientFactory(
     ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
+      // Left alone, the SDK speaks JSON-RPC and HTTP+JSON.
+      ...(binding === 'GRPC' && { transports: [new GrpcTransportFactory()] }),
       preferredTransports: binding ? [binding] : undefined,
     }),
   );

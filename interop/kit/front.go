@@ -22,13 +22,23 @@ import (
 //   - The same client writes the names of members in snake case.
 //   - It takes for granted that an agent answers a message before the task is done,
 //     and does not ask for it.
+//   - It takes the address of a gRPC interface for a URL, and sends no tenant.
 type front struct {
-	proxy  httputil.ReverseProxy
-	prefix string // of the agent's paths behind; empty for none
+	proxy, grpc httputil.ReverseProxy
+	prefix      string // of the agent's paths behind; empty for none
+	tenant      string // put into messages over gRPC; empty for none
+	// shown and served are the gRPC interface's address in the card, and the one
+	// that the kit is to use instead.
+	shown, served string
 }
 
-// to says what is behind.
-func (f *front) to(address, prefix string) error {
+// to says what is behind: the address of HTTP and the prefix of its paths, and
+// the host:port of gRPC with the tenant there.
+func (f *front) to(address, prefix, grpc, tenant string) error {
+	f.tenant, f.shown = tenant, grpc
+	f.grpc = httputil.ReverseProxy{FlushInterval: -1, Transport: plainHTTP2(), Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: grpc})
+	}}
 	target, err := url.Parse(address)
 	if err != nil {
 		return err
@@ -39,8 +49,24 @@ func (f *front) to(address, prefix string) error {
 		if f.prefix != "" && !strings.HasPrefix(r.In.URL.Path, f.prefix+"/") {
 			r.Out.URL.Path, r.Out.URL.RawPath = f.prefix+r.In.URL.Path, ""
 		}
-	}}
+		r.Out.Header.Del("Accept-Encoding")
+	}, ModifyResponse: f.showAddress}
 	return nil
+}
+
+// showAddress puts the URL of the gRPC interface into the card.
+func (f *front) showAddress(r *http.Response) error {
+	if !strings.HasSuffix(r.Request.URL.Path, "agent-card.json") || f.shown == "" {
+		return nil
+	}
+	card, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	card = bytes.ReplaceAll(card, []byte(`"`+f.shown+`"`), []byte(`"`+f.served+`"`))
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(card)), int64(len(card))
+	r.Header.Set("Content-Length", strconv.Itoa(len(card)))
+	return r.Body.Close()
 }
 
 // ServeHTTP implements http.Handler.
@@ -49,10 +75,15 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the kit has left
 	}
-	body = mend(r.URL.Path, body)
+	proxy := &f.proxy
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		proxy, body = &f.grpc, f.mendMessage(r.URL.Path, body)
+	} else {
+		body = mend(r.URL.Path, body)
+	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-	f.proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, r)
 }
 
 var snake = regexp.MustCompile(`"[a-z]+(_[a-z]+)+":`)

@@ -40,7 +40,7 @@ var parts = map[string][]string{
 
 // bindings are what the agent serves, by the kit's names. Its tests of equivalence
 // compare one binding with another.
-var bindings = map[string][]a2a.Binding{"jsonrpc": {a2a.JSONRPC}, "rest": {a2a.HTTPJSON}, pair: {a2a.JSONRPC, a2a.HTTPJSON}}
+var bindings = map[string][]a2a.Binding{"jsonrpc": {a2a.JSONRPC}, "rest": {a2a.HTTPJSON}, "grpc": {a2a.GRPC}, pair: {a2a.JSONRPC, a2a.HTTPJSON}}
 
 const pair = "jsonrpc,rest"
 
@@ -61,7 +61,7 @@ func main() {
 	flag.StringVar(&o.kit, "kit", "", "folder of the kit (required)")
 	flag.StringVar(&o.python, "python", "python3", "interpreter that has the kit's requirements")
 	flag.StringVar(&o.way, "way", "", "direct or through; empty: both")
-	flag.StringVar(&o.transport, "transport", "", "jsonrpc, rest or both as jsonrpc,rest; empty: each")
+	flag.StringVar(&o.transport, "transport", "", "jsonrpc, rest, grpc or two as jsonrpc,rest; empty: each")
 	flag.StringVar(&o.part, "part", "mandatory", "mandatory, capabilities, equivalence, quality, features or all")
 	flag.Parse()
 	o.more = flag.Args()
@@ -86,7 +86,7 @@ func run(ctx context.Context, o options) error {
 	}
 	chosen := choose(o.part, "all", "mandatory", "capabilities", "equivalence", "quality", "features")
 	for _, way := range choose(o.way, "", "direct", "through") {
-		for _, transport := range choose(o.transport, "", "jsonrpc", "rest", pair) {
+		for _, transport := range choose(o.transport, "", "jsonrpc", "rest", "grpc", pair) {
 			for _, part := range chosen {
 				if (part == "equivalence") != (transport == pair) {
 					continue
@@ -203,27 +203,52 @@ func open(ctx context.Context, way string, served []a2a.Binding) (_ target, done
 	if err != nil {
 		return target{}, nil, err
 	}
-	behind, closeAgent, err := serve(agent)
+	kitSees.served = front
+	behind, closeAgent, err := serveAgent(agent)
 	if err != nil {
 		return target{}, nil, errors.Join(err, closeFront())
 	}
 	done = func() error { return errors.Join(closeFront(), closeAgent()) }
 	if way == "direct" {
 		agent.SetURL(front + "/")
-		if err := kitSees.to(behind, ""); err != nil {
+		if err := kitSees.to(behind, "", agent.Address(), ""); err != nil {
 			return target{}, nil, errors.Join(err, done())
 		}
 		return target{front, token}, done, nil
 	}
 	agent.SetURL(behind + "/")
-	key, edge, closeMesh, err := openMesh(ctx, front, behind, token)
+	origin := behind
+	if slices.Contains(served, a2a.GRPC) {
+		origin = "http://" + agent.Address()
+	}
+	key, ready, closeMesh, err := openMesh(ctx, front, control.NewAgent{Name: agentName, URL: behind, Auth: &control.NewAuth{Kind: "bearer", Secret: token, Origin: origin}})
 	if err != nil {
 		return target{}, nil, errors.Join(err, done())
 	}
-	if err := kitSees.to(edge, "/agents/"+agentName); err != nil {
+	if err := kitSees.to(ready.Listen, "/agents/"+agentName, ready.GRPC, "agents."+agentName); err != nil {
 		return target{}, nil, errors.Join(err, closeMesh(), done())
 	}
 	return target{front, key}, func() error { return errors.Join(closeFront(), closeMesh(), closeAgent()) }, nil
+}
+
+// serveAgent serves the agent over HTTP and gRPC.
+func serveAgent(agent *a2atest.Agent) (address string, done func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	over := agent.GRPC()
+	agent.SetGRPC(l.Addr().String())
+	ended := make(chan error, 1)
+	go func() { ended <- over.Serve(l) }() // until done
+	address, closeHTTP, err := serve(agent)
+	done = func() error {
+		return errors.Join(over.Close(), <-ended)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, done())
+	}
+	return address, func() error { return errors.Join(closeHTTP(), done()) }, nil
 }
 
 func serve(h http.Handler) (address string, done func() error, err error) {
@@ -231,7 +256,10 @@ func serve(h http.Handler) (address string, done func() error, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	var spoken http.Protocols
+	spoken.SetHTTP1(true)
+	spoken.SetUnencryptedHTTP2(true)
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, Protocols: &spoken}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }() // until done
 	return "http://" + l.Addr().String(), func() error {
@@ -243,16 +271,16 @@ func serve(h http.Handler) (address string, done func() error, err error) {
 
 // openMesh runs a mesh that callers find at public, with the agent behind it. It
 // gives a caller's key and where the mesh really listens.
-func openMesh(ctx context.Context, public, agent, token string) (key, edge string, done func() error, err error) {
+func openMesh(ctx context.Context, public string, agent control.NewAgent) (key string, _ app.Ready, done func() error, err error) {
 	dir, err := os.MkdirTemp("", "parley")
 	if err != nil {
-		return "", "", nil, err
+		return "", app.Ready{}, nil, err
 	}
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.OpsListen, cfg.PublicURL = dir, "127.0.0.1:0", "", public
+	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen, cfg.PublicURL = dir, "127.0.0.1:0", "127.0.0.1:0", "", public
 	mesh, err := app.Open(ctx, cfg, app.Options{})
 	if err != nil {
-		return "", "", nil, errors.Join(err, os.RemoveAll(dir))
+		return "", app.Ready{}, nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -261,17 +289,17 @@ func openMesh(ctx context.Context, public, agent, token string) (key, edge strin
 		stop()
 		return errors.Join(<-ended, os.RemoveAll(dir))
 	}
-	if key, err = register(ctx, mesh.Ready().Socket, agent, token); err != nil {
-		return "", "", nil, errors.Join(err, done())
+	if key, err = register(ctx, mesh.Ready().Socket, agent); err != nil {
+		return "", app.Ready{}, nil, errors.Join(err, done())
 	}
-	return key, mesh.Ready().Listen, done, nil
+	return key, mesh.Ready(), done, nil
 }
 
 // register adds the agent and makes a caller; it gives the caller's key.
-func register(ctx context.Context, socket, agent, token string) (string, error) {
+func register(ctx context.Context, socket string, agent control.NewAgent) (string, error) {
 	admin := control.NewSocketClient(socket)
 	defer admin.Close()
-	if _, err := admin.AddAgent(ctx, control.NewAgent{Name: agentName, URL: agent, Auth: &control.NewAuth{Kind: "bearer", Secret: token}}); err != nil {
+	if _, err := admin.AddAgent(ctx, agent); err != nil {
 		return "", err
 	}
 	if _, err := admin.CreatePrincipal(ctx, control.NewPrincipal{Name: "tester"}); err != nil {

@@ -68,7 +68,7 @@ func (c *Client) Do(ctx context.Context, ep a2a.Endpoint, q *a2a.Request, header
 func outgoing(q *a2a.Request, tenant string) (out []byte, err error) {
 	if q.Binding == a2a.GRPC && q.Raw != nil {
 		out = q.Raw
-	} else if out, err = requestMessage(q.Method, q.Params); err != nil {
+	} else if out, err = requestMessage(q.Method, q.Params, q.Limits()); err != nil {
 		return nil, fmt.Errorf("write the message: %w", err)
 	}
 	if now, _ := tenantOf(q.Method, out); now != tenant {
@@ -322,9 +322,11 @@ func (s *clientStream) read(raw []byte) (f a2a.Frame, err error) {
 	if f.Result, err = resultJSON(s.x.q.Method, raw, limits); err != nil {
 		return f, fmt.Errorf("%w: %w", a2a.ErrNotA2A, err)
 	}
-	if f.Facts, err = a2a.CheckResult(s.x.q.Method, f.Result, limits); err != nil {
+	facts, err := a2a.CheckResult(s.x.q.Method, f.Result, limits)
+	if err != nil {
 		return f, err
 	}
+	f.Facts = &facts
 	if s.x.same {
 		f.Raw = raw
 	}

@@ -40,7 +40,7 @@ func TestResultsKeepTheirMeaning(t *testing.T) {
 		"metadata in order": {a2a.GetTask, `{"id":"t","status":{"state":"TASK_STATE_WORKING"},"metadata":{"b":1,"a":{"z":true}}}`, `{"id":"t","status":{"state":"TASK_STATE_WORKING"},"metadata":{"a":{"z":true},"b":1}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			raw, err := resultMessage(test.method, jsontext.Value(test.in))
+			raw, err := resultMessage(test.method, jsontext.Value(test.in), jsonwire.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func FuzzRequest(f *testing.F) {
 			if e := jsonwire.Valid(first, jsonwire.Limits{MaxBytes: 1 << 30, MaxDepth: 1000}); e != nil {
 				t.Fatalf("%s: not JSON: %v: %s", m, e, first)
 			}
-			again, err := requestMessage(m, first)
+			again, err := requestMessage(m, first, jsonwire.Limits{})
 			if err != nil {
 				t.Fatalf("%s: %s does not go back: %v", m, first, err)
 			}

@@ -35,7 +35,7 @@ func edit(t protoreflect.MessageType, raw []byte, path []string, value jsontext.
 	if err != nil || value == nil {
 		return out, err
 	}
-	field, err := fromJSON(t, append(append(append(jsontext.Value{'{'}, jsonwire.Quote(path[0])...), ':'), append(value.Clone(), '}')...))
+	field, err := fromJSON(t, append(append(append(jsontext.Value{'{'}, jsonwire.Quote(path[0])...), ':'), append(value.Clone(), '}')...), jsonwire.Limits{})
 	return append(out, field...), err
 }
 

@@ -55,8 +55,11 @@ func typeOf(d protoreflect.MessageDescriptor) protoreflect.MessageType {
 const levels = 3
 
 // decode reads a message of a type. Depth is bounded as that of the JSON it
-// becomes.
+// becomes, and the messages inside of it are: see crowded.
 func decode(t protoreflect.MessageType, raw []byte, limits jsonwire.Limits) (protoreflect.Message, error) {
+	if most := mostMessages(limits); crowded(t.Descriptor(), raw, most, limits) {
+		return nil, tooMany(most)
+	}
 	m := t.New()
 	opt := proto.UnmarshalOptions{RecursionLimit: levels*limits.Depth() + levels}
 	if err := opt.Unmarshal(raw, m.Interface()); err != nil {
@@ -90,12 +93,12 @@ func resultJSON(m a2a.Method, raw []byte, limits jsonwire.Limits) (jsontext.Valu
 	return toJSON(message, len(raw), true)
 }
 
-func requestMessage(m a2a.Method, params jsontext.Value) ([]byte, error) {
-	return fromJSON(methods[m].request, params)
+func requestMessage(m a2a.Method, params jsontext.Value, limits jsonwire.Limits) ([]byte, error) {
+	return fromJSON(methods[m].request, params, limits)
 }
 
-func resultMessage(m a2a.Method, result jsontext.Value) ([]byte, error) {
-	return fromJSON(methods[m].result, result)
+func resultMessage(m a2a.Method, result jsontext.Value, limits jsonwire.Limits) ([]byte, error) {
+	return fromJSON(methods[m].result, result, limits)
 }
 
 // tenantOf reads the tenant of a request without decoding it. ok is false where

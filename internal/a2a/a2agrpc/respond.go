@@ -30,7 +30,7 @@ func (s *Server) respond(ctx context.Context, c *Call, rep *a2a.Reply) error {
 	if rep.Err != nil {
 		return c.fail(rep.Err, rep.Raw)
 	}
-	out, err := messageOf(c.Request.Method, rep.Raw, rep.Result)
+	out, err := messageOf(c.Request, rep.Raw, rep.Result)
 	if err != nil {
 		s.opt.Log.Warn("answer has no form in gRPC", "method", c.Request.Method, "err", err)
 		return c.fail(untranslatable(err), nil)
@@ -39,14 +39,14 @@ func (s *Server) respond(ctx context.Context, c *Call, rep *a2a.Reply) error {
 }
 
 // messageOf is the message of a result: as it came, or made from its JSON.
-func messageOf(m a2a.Method, raw []byte, result jsontext.Value) ([]byte, error) {
+func messageOf(q *a2a.Request, raw []byte, result jsontext.Value) ([]byte, error) {
 	if raw != nil {
 		return raw, nil
 	}
 	if len(result) == 0 {
 		return []byte{}, nil
 	}
-	out, err := resultMessage(m, result)
+	out, err := resultMessage(q.Method, result, q.Limits())
 	if out == nil {
 		out = []byte{}
 	}
@@ -98,7 +98,7 @@ func (s *Server) respondStream(ctx context.Context, c *Call, stream a2a.Stream) 
 		case f.Err != nil:
 			return c.fail(f.Err, f.Raw)
 		}
-		out, err := messageOf(c.Request.Method, f.Raw, f.Result)
+		out, err := messageOf(c.Request, f.Raw, f.Result)
 		if err != nil {
 			s.opt.Log.Warn("event has no form in gRPC", "method", c.Request.Method, "err", err)
 			return c.fail(untranslatable(err), nil)

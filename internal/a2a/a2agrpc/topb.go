@@ -10,23 +10,41 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
 // fromJSON writes the message of a type that a JSON object stands for, by the
 // rules of ProtoJSON. Members that are no fields are left out. The object is one
-// that was checked: what it finds wrong is only what the check cannot see.
-func fromJSON(t protoreflect.MessageType, object jsontext.Value) ([]byte, error) {
+// that was checked: what it finds wrong is only what the check cannot see. The
+// messages that it may become are bounded; an object larger than limits, as an
+// answer may be where limits are those of requests, may become as many more.
+func fromJSON(t protoreflect.MessageType, object jsontext.Value, limits jsonwire.Limits) ([]byte, error) {
 	m := t.New()
-	r := jsonReader{jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true))}
+	limits.MaxBytes = max(limits.Bytes(), int64(len(object)))
+	r := &jsonReader{Decoder: jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true)), most: mostMessages(limits)}
 	if err := r.message(m); err != nil {
 		return nil, err
 	}
 	return proto.Marshal(m.Interface())
 }
 
-type jsonReader struct{ *jsontext.Decoder }
+type jsonReader struct {
+	*jsontext.Decoder
+	most, made int // messages
+}
 
-func (r jsonReader) message(m protoreflect.Message) error {
+// makes counts one message more.
+func (r *jsonReader) makes() error {
+	if r.made++; r.made > r.most {
+		return tooMany(r.most)
+	}
+	return nil
+}
+
+func (r *jsonReader) message(m protoreflect.Message) error {
+	if err := r.makes(); err != nil {
+		return err
+	}
 	switch m.Descriptor().FullName() {
 	case typeStruct:
 		return r.object(m)
@@ -64,7 +82,7 @@ func takesNull(fd protoreflect.FieldDescriptor) bool {
 }
 
 // members reads an object and gives each member's name; read takes its value.
-func (r jsonReader) members(read func(name string) error) error {
+func (r *jsonReader) members(read func(name string) error) error {
 	if token, err := r.ReadToken(); err != nil || token.Kind() != '{' {
 		return wrong("must be an object")
 	}
@@ -89,7 +107,7 @@ func syntax(err error) error {
 	return &fieldError{problem: "is no JSON"}
 }
 
-func (r jsonReader) list(fd protoreflect.FieldDescriptor, list protoreflect.List) error {
+func (r *jsonReader) list(fd protoreflect.FieldDescriptor, list protoreflect.List) error {
 	if token, err := r.ReadToken(); err != nil || token.Kind() != '[' {
 		return wrong("must be a list")
 	}
@@ -104,7 +122,7 @@ func (r jsonReader) list(fd protoreflect.FieldDescriptor, list protoreflect.List
 	return syntax(err)
 }
 
-func (r jsonReader) entries(fd protoreflect.FieldDescriptor, entries protoreflect.Map) error {
+func (r *jsonReader) entries(fd protoreflect.FieldDescriptor, entries protoreflect.Map) error {
 	return r.members(func(name string) error {
 		v, err := r.element(fd, entries.NewValue)
 		if err == nil {
@@ -115,7 +133,7 @@ func (r jsonReader) entries(fd protoreflect.FieldDescriptor, entries protoreflec
 }
 
 // element reads one value of a list or map.
-func (r jsonReader) element(fd protoreflect.FieldDescriptor, fresh func() protoreflect.Value) (protoreflect.Value, error) {
+func (r *jsonReader) element(fd protoreflect.FieldDescriptor, fresh func() protoreflect.Value) (protoreflect.Value, error) {
 	if fd.Message() == nil {
 		return r.scalar(fd)
 	}
@@ -123,7 +141,7 @@ func (r jsonReader) element(fd protoreflect.FieldDescriptor, fresh func() protor
 	return v, r.message(v.Message())
 }
 
-func (r jsonReader) scalar(fd protoreflect.FieldDescriptor) (protoreflect.Value, error) {
+func (r *jsonReader) scalar(fd protoreflect.FieldDescriptor) (protoreflect.Value, error) {
 	none := protoreflect.Value{}
 	raw, err := r.ReadValue()
 	if err != nil {
@@ -179,11 +197,11 @@ func whole(text string) (int32, error) {
 	return int32(f), nil
 }
 
-func (r jsonReader) object(m protoreflect.Message) error {
+func (r *jsonReader) object(m protoreflect.Message) error {
 	fields := m.Mutable(m.Descriptor().Fields().ByName("fields")).Map()
 	return r.members(func(name string) error {
 		v := fields.NewValue()
-		if err := r.value(v.Message()); err != nil {
+		if err := r.message(v.Message()); err != nil {
 			return err
 		}
 		fields.Set(protoreflect.ValueOfString(name).MapKey(), v)
@@ -192,7 +210,7 @@ func (r jsonReader) object(m protoreflect.Message) error {
 }
 
 // value reads a free-form value.
-func (r jsonReader) value(m protoreflect.Message) error {
+func (r *jsonReader) value(m protoreflect.Message) error {
 	fields := m.Descriptor().Fields()
 	switch r.PeekKind() {
 	case '{':
@@ -221,7 +239,7 @@ func (r jsonReader) value(m protoreflect.Message) error {
 	return nil
 }
 
-func (r jsonReader) timestamp(m protoreflect.Message) error {
+func (r *jsonReader) timestamp(m protoreflect.Message) error {
 	raw, err := r.ReadValue()
 	if err != nil {
 		return syntax(err)

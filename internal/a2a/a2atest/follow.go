@@ -51,7 +51,7 @@ func (f *follower) Next(ctx context.Context) (a2a.Frame, error) {
 			return a2a.Frame{Err: a2a.NewError(a2a.ReasonUnavailable, "this stream was read too slowly; subscribe again")}, nil
 		case ok:
 			f.place++
-			f.over = frame.Facts.State.Terminal() || f.pausing && frame.Facts.State == a2a.StateInputRequired
+			f.over = frame.Err != nil || frame.Facts.State.Terminal() || f.pausing && frame.Facts.State == a2a.StateInputRequired
 			return frame, nil
 		}
 		select {
