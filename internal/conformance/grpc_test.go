@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -185,9 +186,9 @@ func (c *caller) tryGRPC(ctx context.Context, cancel context.CancelFunc, method 
 		c.t.Fatal(err)
 	}
 	first := out.New().Interface()
-	switch err := s.RecvMsg(first); err {
-	case nil:
-	case io.EOF:
+	switch err := s.RecvMsg(first); {
+	case err == nil:
+	case errors.Is(err, io.EOF):
 		c.t.Fatalf("%s: the stream ended before anything came", method)
 	default:
 		header, _ := s.Header()
@@ -222,10 +223,10 @@ func (b *begun) RecvMsg(m any) error {
 func (s *grpcStream) next(t *testing.T) (event obj, f *fault, ok bool) {
 	t.Helper()
 	m := s.out.New().Interface()
-	switch err := s.stream.RecvMsg(m); err {
-	case nil:
+	switch err := s.stream.RecvMsg(m); {
+	case err == nil:
 		return asJSON(t, m), nil, true
-	case io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, nil, false
 	default:
 		return nil, failed(t, err).fault, true
