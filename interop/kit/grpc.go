@@ -48,8 +48,13 @@ func (f *front) mendMessage(path string, body []byte) []byte {
 	if field := m.Descriptor().Fields().ByName("tenant"); field != nil && f.tenant != "" {
 		m.Set(field, protoreflect.ValueOfString(f.tenant))
 	}
-	if send, ok := m.Interface().(*pb.SendMessageRequest); ok && method == "SendMessage" && send.Configuration == nil {
-		send.Configuration = &pb.SendMessageConfiguration{ReturnImmediately: true}
+	if send, ok := m.Interface().(*pb.SendMessageRequest); ok && method == "SendMessage" {
+		// Always: the kit writes a configuration into every message, and protobuf
+		// does not tell what it asks for from what it leaves alone.
+		if send.Configuration == nil {
+			send.Configuration = &pb.SendMessageConfiguration{}
+		}
+		send.Configuration.ReturnImmediately = true
 	}
 	mended, err := proto.Marshal(m.Interface())
 	if err != nil {
