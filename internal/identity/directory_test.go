@@ -387,6 +387,7 @@ func TestFailuresAreSummarised(t *testing.T) {
 		}
 		fail()
 		time.Sleep(5 * time.Minute) // four of the five have nothing to tell
+		synctest.Wait()             // the fifth was at this very moment
 		fail()
 		cancel()
 		if err := <-done; err != nil {
