@@ -33,7 +33,7 @@ type meshes struct {
 }
 
 // kind is how a mesh is set up.
-type kind struct{ strict, tls, tight bool }
+type kind struct{ strict, tls, tight, scoped bool }
 
 // tightBurst is how many requests a tight mesh takes of anybody at once.
 const tightBurst = 12
@@ -45,6 +45,7 @@ type mesh struct {
 	alice, bob, outsider string
 	log                  *logBuffer
 	agents               int
+	issuer               *issuer // of the kind scoped
 }
 
 // agentToken is what the agents behind a mesh ask of it. No caller knows it.
@@ -95,6 +96,10 @@ func startMesh(t *testing.T, k kind) *mesh {
 		cfg.Limits.RatePerAddress, cfg.Limits.BurstPerAddress = 1, tightBurst
 	}
 	m := &mesh{log: new(logBuffer)}
+	if k.scoped {
+		m.issuer = newIssuer(t)
+		cfg.Auth.Issuers = []config.Issuer{m.issuer.configured()}
+	}
 	a, err := app.Open(t.Context(), cfg, app.Options{LogTo: m.log})
 	if err != nil {
 		t.Fatal(err)

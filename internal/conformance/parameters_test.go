@@ -158,8 +158,13 @@ var parameterChecks = map[int]check{
 		c.wantStatus(c.call("CancelTask", obj{"id": uuid.NewString()}), http.StatusForbidden)
 	},
 	41: func(t *testing.T, w *world) {
+		if w.through() {
+			w = w.apart(t, kind{scoped: true})
+			w.as(t, w.Mesh.issuer.token(t, "bob", "tasks:read "+neededScope)).must("ListTasks", obj{})
+			w.Outsider = w.Mesh.issuer.token(t, "carol", "tasks:read")
+		}
 		a := w.as(t, w.Outsider).call("SendMessage", say("tck-complete-task", nil))
-		if challenge := a.header.Get("WWW-Authenticate"); !strings.Contains(challenge, `scope="tasks:write"`) {
+		if challenge := a.header.Get("WWW-Authenticate"); !strings.Contains(challenge, `scope="`+neededScope+`"`) || a.status != http.StatusForbidden {
 			t.Errorf("challenge %q, want the scope that is missing", challenge)
 		}
 	},

@@ -7,7 +7,6 @@ var (
 	noBinding  = never("there is no binding of our own")
 	noClient   = never("Parley passes on what its caller asks and begins nothing of this by itself")
 	noExtended = never("Parley declares no extended card")
-	noPolicy   = open("there are no scopes before there are policies")
 	toOperator = never("the duty of whoever runs an agent, in their documents")
 )
 
@@ -64,7 +63,7 @@ var parameterRows = []Row{
 	{38, "3.3.2", Must, Server, "a missing or wrong credential is refused", "BadCredentialIsRefused", "", ""},
 	{39, "3.3.2, 7.4", Should, Server, "such a refusal carries a challenge that names the scheme", "RefusalNamesScheme", "", ""},
 	{40, "3.3.2", Must, Server, "a caller without permission gets an authorization error", "MissingPermissionIsRefused", "", ""},
-	{41, "3.3.2", Should, Server, "such a refusal names the scope that is missing", "RefusalNamesScope", "", noPolicy},
+	{41, "3.3.2", Should, Server, "such a refusal names the scope that is missing", "RefusalNamesScope", "", ""},
 	{42, "3.3.2", Must, Server, "no operation tells whether a task exists that is not the caller's", "NothingTellsOfForeignTasks", "", ""},
 	{43, "3.3.2, 13.4", Must, Server, "all input is checked before anything is done", "InputIsCheckedFirst", "", ""},
 	{44, "3.3.2", Should, Server, "what is wrong with a request is told field by field, with the values allowed", "ErrorsNameFields", "", ""},
