@@ -54,6 +54,24 @@ type process struct {
 // test ends. The test fails if it does not stop cleanly.
 func startProcess(t testing.TB, yaml string) *process {
 	t.Helper()
+	return startProgram(t, os.Args[0], yaml)
+}
+
+// product builds parley as its users get it. What is measured must not be the
+// race detector's: it takes ten times the memory.
+func product(t testing.TB) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "parley")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/parley")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
+}
+
+func startProgram(t testing.TB, program, yaml string) *process {
+	t.Helper()
 	p := &process{t: t}
 	dir := parleytest.Dir(t)
 	cert, key, pool := certtest.Write(t, dir, 1)
@@ -62,7 +80,7 @@ func startProcess(t testing.TB, yaml string) *process {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], "serve", "--config", file, "--data", filepath.Join(dir, "d"), "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
+	cmd := exec.Command(program, "serve", "--config", file, "--data", filepath.Join(dir, "d"), "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
 		"--ops-listen", "127.0.0.1:0", "--ready-file", ready, "--tls-cert", cert, "--tls-key", key)
 	cmd.Env = append(os.Environ(), roleVariable+"=parley", "GOMEMLIMIT=off", "GOGC=100", "no_proxy=127.0.0.1")
 	log, err := os.Create(filepath.Join(dir, "log"))
