@@ -345,3 +345,30 @@ func TestClosedCards(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenCardsAmongClosedOnes: where a card is open, a credential beside the
+// request is one that nobody looks at, and spares the address no allowance.
+func TestOpenCardsAmongClosedOnes(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{Configure: func(c *config.Config) {
+		c.Cards, c.Auth.Anonymous = config.CardsAuthenticated, []parley.AgentName{"open"}
+		c.Limits.RatePerAddress, c.Limits.BurstPerAddress = 1, 3
+	}})
+	m.Agent("open")
+	limited := false
+	for range 20 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.URL("open")+".well-known/agent-card.json", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer whatever")
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		limited = limited || resp.StatusCode == http.StatusTooManyRequests
+	}
+	if !limited {
+		t.Error("20 requests at once with a credential that nobody looks at are all served, want at most 3 and the rest limited")
+	}
+}

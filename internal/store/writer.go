@@ -450,6 +450,7 @@ func (t *tx) all(left, failed *[]*job) (clean bool, err error) {
 			kept = append(kept, j)
 			continue
 		case surroundings(j.err) || collided(j.err):
+			*left = append(kept, jobs[i:]...) // without those that failed: kept lies over them
 			return false, j.err
 		}
 		*failed = append(*failed, j)
