@@ -36,7 +36,12 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp v1.47.0 // indirect
+require (
+	github.com/a2aproject/a2a-go v0.3.15 // indirect
+	github.com/gowebpki/jcs v1.0.2 // indirect
+	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // indirect
+	go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp v1.47.0 // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

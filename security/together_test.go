@@ -40,7 +40,10 @@ func TestEverythingAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	p := startProgram(t, product(t), strings.Replace(quick, "limits: {", "auth: {failures_per_minute: 600, failure_burst: 100}\nlimits: {response_body: 1MiB, request_body: 1MiB, stream_event: 256KiB, unary_timeout: 5s, first_byte_timeout: 5s, call_deadline: 5s, ", 1))
+	// Patient with connections: on a machine this busy an honest caller's may be
+	// idle, or slow to write its header, for longer than quick allows.
+	patient := strings.NewReplacer("header_timeout: 1s", "header_timeout: 10s", "idle_timeout: 2s", "idle_timeout: 15s").Replace(quick)
+	p := startProgram(t, product(t), strings.Replace(patient, "limits: {", "auth: {failures_per_minute: 600, failure_burst: 100}\nlimits: {response_body: 1MiB, request_body: 1MiB, stream_event: 256KiB, unary_timeout: 5s, first_byte_timeout: 5s, call_deadline: 5s, ", 1))
 	good, bad := parleytest.NewAgent(t), parleytest.NewAgent(t)
 	for name, url := range map[string]string{"good": good.URL, "bad": bad.URL} {
 		if _, err := p.admin.AddAgent(t.Context(), control.NewAgent{Name: parley.AgentName(name), URL: url}); err != nil {

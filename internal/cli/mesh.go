@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -93,17 +94,21 @@ func (p *program) mesh() (*mesh, error) {
 	if transport.TLSClientConfig, err = p.trust(); err != nil {
 		return nil, err
 	}
+	shown := new(atomic.Bool)
 	if certificate != nil {
 		if transport.TLSClientConfig == nil {
 			transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 		// Also where the mesh asks for one of another authority: it says better
 		// than silence what is wrong.
-		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			shown.Store(true)
+			return certificate, nil
+		}
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport.DialContext = m.dial(dialer.DialContext)
-	m.plain = exact{m.name(), transport}
+	m.plain = exact{m.name(), transport, shown}
 	m.http = m.plain
 	if m.key == "" && certificate == nil { // two credentials must be of one principal
 		if err := p.withoutKey(m); err != nil {
@@ -140,7 +145,7 @@ func (p *program) localMesh() (*mesh, error) {
 	var dialer net.Dialer
 	m.http = exact{m.name(), &http.Transport{DialContext: m.dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "unix", m.socket)
-	})}}
+	})}, new(atomic.Bool)}
 	return m, nil
 }
 
@@ -218,6 +223,9 @@ func (p *program) certificate(base string) (*tls.Certificate, error) {
 type exact struct {
 	name string // of the mesh
 	next http.RoundTripper
+	// shown tells that a client certificate was asked for and shown, and nothing
+	// was answered since.
+	shown *atomic.Bool
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -226,6 +234,7 @@ func (e exact) RoundTrip(r *http.Request) (*http.Response, error) {
 	problem := ""
 	switch {
 	case err == nil:
+		e.shown.Store(false)
 		if !wantsTLS(r, resp) {
 			return resp, nil
 		}
@@ -234,6 +243,11 @@ func (e exact) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.Context().Err() != nil:
 	default:
 		problem = connectionProblem(err)
+		if _, dialed := errors.AsType[connectError](err); !dialed && e.shown.Load() && tlsProblem(err) == "" {
+			// TLS 1.3 refuses a certificate after the handshake, and the alert that says
+			// so may be lost to the end of the connection.
+			problem = refusedCertificate(err)
+		}
 	}
 	if problem == "" {
 		return nil, err
@@ -299,9 +313,13 @@ func tlsProblem(err error) string {
 		return "not with TLS: use http://, or the port that speaks TLS"
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" { // a TLS alert of the other side
-		return fmt.Sprintf("it ends the TLS handshake (%v): it wants a client certificate (--cert and --cert-key), or does not take the one it was shown; its log says more", e.Err)
+		return refusedCertificate(e.Err)
 	}
 	return ""
+}
+
+func refusedCertificate(err error) string {
+	return fmt.Sprintf("it ends the TLS handshake (%v): it wants a client certificate (--cert and --cert-key), or does not take the one it was shown; its log says more", innermost(err))
 }
 
 // connectError says why no connection was made. It is more exact than what

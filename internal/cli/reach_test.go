@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func TestAnswersThatSpeakOfTLSStayWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := exact{"here", http.DefaultTransport}.RoundTrip(req)
+		resp, err := exact{"here", http.DefaultTransport, new(atomic.Bool)}.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}

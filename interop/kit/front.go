@@ -36,7 +36,9 @@ type front struct {
 // the host:port of gRPC with the tenant there.
 func (f *front) to(address, prefix, grpc, tenant string) error {
 	f.tenant, f.shown = tenant, grpc
-	f.grpc = httputil.ReverseProxy{FlushInterval: -1, Transport: plainHTTP2(), Rewrite: func(r *httputil.ProxyRequest) {
+	// Without FlushInterval: an answer of no length is flushed at once all the same,
+	// and one of trailers only must not have its headers flushed apart from them.
+	f.grpc = httputil.ReverseProxy{Transport: plainHTTP2(), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: grpc})
 	}}
 	target, err := url.Parse(address)
