@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
+	"github.com/parley-mesh/parley/internal/stream"
 )
 
 // Store is what the suite tests.
@@ -49,6 +50,11 @@ type Store interface {
 	NudgeRelay(ctx context.Context, task call.TaskKey, at time.Time) error
 	DropRelay(ctx context.Context, task call.TaskKey) (bool, error)
 	EndRelays(ctx context.Context, before time.Time) (int64, error)
+	Append(ctx context.Context, key call.TaskKey, owner parley.OwnerName, frames ...[]byte) (int64, error)
+	AppendLater(ctx context.Context, e stream.Entry)
+	After(ctx context.Context, key call.TaskKey, seq int64, max int) ([]stream.Event, error)
+	Bounds(ctx context.Context, key call.TaskKey) (first, last int64, err error)
+	Watch(key call.TaskKey) (wake <-chan struct{}, stop func())
 	Shared() bool
 }
 
@@ -101,6 +107,13 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Relays", testRelays},
 		{"RelayClaimRace", testRelayClaimRace},
 		{"RelaysEnd", testRelaysEnd},
+		{"Journal", testJournal},
+		{"JournalReadsAreBounded", testJournalReadsAreBounded},
+		{"JournalOrder", testJournalOrder},
+		{"JournalSource", testJournalSource},
+		{"JournalLater", testJournalLater},
+		{"JournalWatch", testJournalWatch},
+		{"JournalRetention", testJournalRetention},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}
