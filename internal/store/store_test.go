@@ -40,3 +40,10 @@ func TestPostgres(t *testing.T) {
 		return open(t, store.Options{Postgres: store.Postgres{URL: pgtest.Database(t)}})
 	})
 }
+
+// Two replicas that need the first key at the same moment sign with one.
+func TestMeshKeyRaceOfReplicas(t *testing.T) {
+	t.Setenv("PARLEY_TEST_MASTER", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+	opt := store.Options{MasterKey: "env:PARLEY_TEST_MASTER", Postgres: store.Postgres{URL: pgtest.Database(t)}}
+	storetest.RaceForKeys(t, open(t, opt), open(t, opt))
+}

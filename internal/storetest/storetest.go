@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
@@ -20,6 +21,7 @@ import (
 type Store interface {
 	identity.Store
 	registry.Store
+	keyring.Store
 	call.Reader
 	Begin(ctx context.Context, r *call.Record) error
 	Settle(ctx context.Context, s call.Settlement, wait bool) error
@@ -84,6 +86,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"RefusedChangesNothing", testRefusedChangesNothing},
 		{"Prune", testPrune},
 		{"Answers", testAnswers},
+		{"MeshKeys", testMeshKeys},
+		{"MeshKeyRace", testMeshKeyRace},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}
