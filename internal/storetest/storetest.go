@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
+	"github.com/parley-mesh/parley/internal/stream"
 )
 
 // Store is what the suite tests.
@@ -38,6 +39,11 @@ type Store interface {
 	ClaimAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, request [32]byte, now, until time.Time) (claimed bool, first [32]byte, answer []byte, err error)
 	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
 	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
+	Append(ctx context.Context, key call.TaskKey, owner parley.OwnerName, frames ...[]byte) (int64, error)
+	AppendLater(ctx context.Context, e stream.Entry)
+	After(ctx context.Context, key call.TaskKey, seq int64, max int) ([]stream.Event, error)
+	Bounds(ctx context.Context, key call.TaskKey) (first, last int64, err error)
+	Watch(key call.TaskKey) (wake <-chan struct{}, stop func())
 	Shared() bool
 }
 
@@ -84,6 +90,13 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"RefusedChangesNothing", testRefusedChangesNothing},
 		{"Prune", testPrune},
 		{"Answers", testAnswers},
+		{"Journal", testJournal},
+		{"JournalReadsAreBounded", testJournalReadsAreBounded},
+		{"JournalOrder", testJournalOrder},
+		{"JournalSource", testJournalSource},
+		{"JournalLater", testJournalLater},
+		{"JournalWatch", testJournalWatch},
+		{"JournalRetention", testJournalRetention},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}
