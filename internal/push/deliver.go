@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -31,7 +34,6 @@ type Due struct {
 type Claim struct {
 	Subscription
 	Holder   string // the process, as ClaimPush was told
-	Mark     int64  // grows with every event of the task; tells Rest whether any came
 	Attempts int    // that failed for the event after Cursor
 }
 
@@ -45,10 +47,15 @@ type Letter struct {
 	DiedAt       time.Time
 }
 
-// Outbox keeps what is to be delivered. Every method but DuePushes and
-// PushEvents is one transaction; those that take a claim give ErrLost where it
-// is no longer the caller's.
+// Outbox keeps what is to be delivered. Every method is one transaction or reads;
+// those that take a claim give ErrLost where it is no longer the caller's.
 type Outbox interface {
+	// MarkPushes makes the subscriptions to these tasks due, whose journals have
+	// grown.
+	MarkPushes(ctx context.Context, tasks []call.TaskKey) error
+	// SweepPushes makes every subscription due whose cursor is behind its journal:
+	// what a process that died has not marked.
+	SweepPushes(ctx context.Context) error
 	// DuePushes gives subscriptions with something to deliver now that nobody
 	// holds, longest waiting first: at most perHost of one host, and limit in all.
 	DuePushes(ctx context.Context, perHost, limit int) ([]Due, error)
@@ -63,8 +70,8 @@ type Outbox interface {
 	PushDead(ctx context.Context, c *Claim, l Letter, lease time.Duration) error
 	// RetryPush lets go of the claim until pause is over, after a failed attempt.
 	RetryPush(ctx context.Context, c *Claim, reason string, pause time.Duration) error
-	// RestPush lets go of the claim. Where no event came since its Mark was read,
-	// the subscription is due again with the next one, else at once.
+	// RestPush lets go of the claim: the subscription is due again at once where the
+	// journal has more, else with the next event.
 	RestPush(ctx context.Context, c *Claim) error
 	// EndPush ends the subscription: the receiver wants no more.
 	EndPush(ctx context.Context, c *Claim, reason string) error
@@ -107,6 +114,8 @@ type Options struct {
 // Fixed choices of the dispatcher.
 const (
 	poll       = time.Second          // pause between two looks without a hint
+	sweepEvery = 30 * time.Second     // pause between two looks for what nobody marked
+	maxGrown   = 10_000               // tasks remembered until the next look; beyond it all are swept
 	passGap    = 5 * time.Millisecond // least time between two looks
 	batch      = 16                   // events read at once
 	turnEvents = 64                   // events after which a subscription goes to the end of the queue
@@ -121,6 +130,10 @@ type Dispatcher struct {
 	opts  Options
 	lanes *lanes
 	wake  chan struct{} // holds a token: there may be something to deliver
+
+	mu    sync.Mutex
+	grown map[call.TaskKey]bool // whose journals have grown since the last look
+	swept time.Time             // when all were last looked at; zero: to be done
 }
 
 // NewDispatcher returns a dispatcher that does nothing until Run.
@@ -131,7 +144,19 @@ func NewDispatcher(o Options) *Dispatcher {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Dispatcher{opts: o, lanes: newLanes(o.Concurrent, o.PerHost), wake: make(chan struct{}, 1)}
+	return &Dispatcher{opts: o, lanes: newLanes(o.Concurrent, o.PerHost), wake: make(chan struct{}, 1), grown: map[call.TaskKey]bool{}}
+}
+
+// Grown tells that a task's journal has new events. It returns at once.
+func (d *Dispatcher) Grown(task call.TaskKey) {
+	d.mu.Lock()
+	if len(d.grown) < maxGrown {
+		d.grown[task] = true
+	} else {
+		d.swept = time.Time{}
+	}
+	d.mu.Unlock()
+	d.Wake()
 }
 
 // Wake tells that there may be something to deliver. It returns at once.
@@ -170,6 +195,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 // pass starts as many deliveries as there is room for.
 func (d *Dispatcher) pass(ctx context.Context, work *sync.WaitGroup) error {
+	if err := d.mark(ctx); err != nil {
+		return err
+	}
 	if d.lanes.full() {
 		return nil // whoever ends wakes
 	}
@@ -188,6 +216,31 @@ func (d *Dispatcher) pass(ctx context.Context, work *sync.WaitGroup) error {
 		})
 	}
 	return nil
+}
+
+// mark makes due whatever has something new.
+func (d *Dispatcher) mark(ctx context.Context) error {
+	now := d.opts.Now()
+	d.mu.Lock()
+	grown, sweep := slices.Collect(maps.Keys(d.grown)), now.Sub(d.swept) >= sweepEvery
+	clear(d.grown)
+	if sweep {
+		d.swept = now
+	}
+	d.mu.Unlock()
+	var err error
+	switch {
+	case sweep:
+		err = d.opts.Outbox.SweepPushes(ctx)
+	case len(grown) > 0:
+		err = d.opts.Outbox.MarkPushes(ctx, grown)
+	}
+	if err != nil { // what was to be marked is found by a sweep
+		d.mu.Lock()
+		d.swept = time.Time{}
+		d.mu.Unlock()
+	}
+	return err
 }
 
 func (d *Dispatcher) lease() time.Duration { return d.opts.Timeout + leaseGrace }
@@ -226,8 +279,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c *Claim) (slow bool, err erro
 			}
 		}
 	}
-	c.Mark-- // there may be more, and others wait: to the end of the queue
-	return false, d.opts.Outbox.RestPush(ctx, c)
+	return false, d.opts.Outbox.RestPush(ctx, c) // others wait: to the end of the queue
 }
 
 // one sends one event; on tells that the next may follow.

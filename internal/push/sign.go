@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/asn1"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -125,7 +126,7 @@ type claims struct {
 	Expires    int64  `json:"exp"`
 	ID         string `json:"jti"`
 	TaskID     string `json:"taskId"`
-	BodySHA256 string `json:"body_sha256"` // base64url without padding
+	BodySHA256 string `json:"body_sha256"` // hexadecimal, lower case
 }
 
 // token is the mesh's proof for one attempt: a JWT, signed with ES256.
@@ -141,7 +142,7 @@ func (d *Dispatcher) token(ctx context.Context, s *Subscription, body []byte, no
 	}
 	payload, err := json.Marshal(claims{
 		Issuer: d.opts.Issuer, Audience: s.URL, IssuedAt: now.Unix(), Expires: now.Add(TokenLife).Unix(),
-		ID: rand.Text(), TaskID: s.Task.ID, BodySHA256: base64.RawURLEncoding.EncodeToString(sum[:]),
+		ID: rand.Text(), TaskID: s.Task.ID, BodySHA256: hex.EncodeToString(sum[:]),
 	})
 	if err != nil {
 		return "", err
