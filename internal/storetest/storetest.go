@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/stream"
@@ -39,6 +40,16 @@ type Store interface {
 	ClaimAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, request [32]byte, now, until time.Time) (claimed bool, first [32]byte, answer []byte, err error)
 	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
 	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
+	push.Store
+	Relay(ctx context.Context, task call.TaskKey) (*push.Relay, error)
+	RelayByCallback(ctx context.Context, callback string) (*push.Relay, error)
+	DueRelays(ctx context.Context, by time.Time, limit int) ([]*push.Relay, error)
+	Relays(ctx context.Context, after string, limit int) ([]*push.Relay, error)
+	ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (bool, error)
+	SaveRelay(ctx context.Context, r *push.Relay, claimed time.Time) error
+	NudgeRelay(ctx context.Context, task call.TaskKey, at time.Time) error
+	DropRelay(ctx context.Context, task call.TaskKey) (bool, error)
+	EndRelays(ctx context.Context, before time.Time) (int64, error)
 	Append(ctx context.Context, key call.TaskKey, owner parley.OwnerName, frames ...[]byte) (int64, error)
 	AppendLater(ctx context.Context, e stream.Entry)
 	After(ctx context.Context, key call.TaskKey, seq int64, max int) ([]stream.Event, error)
@@ -90,6 +101,12 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"RefusedChangesNothing", testRefusedChangesNothing},
 		{"Prune", testPrune},
 		{"Answers", testAnswers},
+		{"Subscriptions", testSubscriptions},
+		{"SubscriptionLimits", testSubscriptionLimits},
+		{"SubscriptionsGoWith", testSubscriptionsGoWith},
+		{"Relays", testRelays},
+		{"RelayClaimRace", testRelayClaimRace},
+		{"RelaysEnd", testRelaysEnd},
 		{"Journal", testJournal},
 		{"JournalReadsAreBounded", testJournalReadsAreBounded},
 		{"JournalOrder", testJournalOrder},
