@@ -67,14 +67,14 @@ type Outbox interface {
 	// PushDelivered moves the cursor behind an event, and renews the lease.
 	PushDelivered(ctx context.Context, c *Claim, seq int64, lease time.Duration) error
 	// PushDead keeps an event as a dead letter and moves the cursor behind it.
-	PushDead(ctx context.Context, c *Claim, l Letter, lease time.Duration) error
+	PushDead(ctx context.Context, c *Claim, l Letter, lease time.Duration, event parley.Event) error
 	// RetryPush lets go of the claim until pause is over, after a failed attempt.
 	RetryPush(ctx context.Context, c *Claim, reason string, pause time.Duration) error
 	// RestPush lets go of the claim: the subscription is due again at once where the
 	// journal has more, else with the next event.
 	RestPush(ctx context.Context, c *Claim) error
 	// EndPush ends the subscription: the receiver wants no more.
-	EndPush(ctx context.Context, c *Claim, reason string) error
+	EndPush(ctx context.Context, c *Claim, reason string, event parley.Event) error
 }
 
 // ErrLost is what an Outbox answers about a claim that is no longer held: the
@@ -101,6 +101,8 @@ type Options struct {
 	Meter Meter // nil: nothing is counted
 	Log   *slog.Logger
 	Now   func() time.Time // nil: time.Now
+
+	Environment parley.Environment // of the mesh's events
 
 	Holder     string        // names this process among the replicas
 	Timeout    time.Duration // of one attempt
@@ -296,7 +298,7 @@ func (d *Dispatcher) one(ctx context.Context, c *Claim, e Event) (on, slow bool,
 		return err == nil, false, err
 	case Gone:
 		d.opts.Log.InfoContext(ctx, "a receiver wants no more pushes: its subscription has ended", "subscription", c.ID, "agent", c.Task.Agent)
-		return false, false, box.EndPush(ctx, c, got.reason)
+		return false, false, box.EndPush(ctx, c, got.reason, d.event(EventEnded, c, eventData{Reason: got.reason}))
 	}
 	c.Attempts++
 	left := e.At.Add(d.opts.GiveUp).Sub(d.opts.Now())
@@ -304,7 +306,7 @@ func (d *Dispatcher) one(ctx context.Context, c *Claim, e Event) (on, slow bool,
 		return false, got.slow, box.RetryPush(ctx, c, got.reason, min(left, d.pause(c.Attempts, got.retryAfter)))
 	}
 	letter := Letter{ID: letterID(c.ID, e.Seq), Subscription: c.ID, Event: e, Attempts: c.Attempts, Reason: got.reason, DiedAt: d.opts.Now()}
-	if err := box.PushDead(ctx, c, letter, d.lease()); err != nil {
+	if err := box.PushDead(ctx, c, letter, d.lease(), d.event(EventDead, c, eventData{Letter: letter.ID, Attempts: letter.Attempts, Reason: got.reason})); err != nil {
 		return false, got.slow, err
 	}
 	d.opts.Log.WarnContext(ctx, "a push was given up and kept as a dead letter", "subscription", c.ID, "agent", c.Task.Agent, "letter", letter.ID, "reason", got.reason)
