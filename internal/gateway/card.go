@@ -44,7 +44,7 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 	if g.CardsNeedCredential {
 		cache = cardCachePrivate
 	}
-	if err := a2a.ServeCard(w, r, raw, cache); err != nil {
+	if err := a2a.ServeDocument(w, r, raw, cache); err != nil {
 		g.Log.Debug("card not delivered", "agent", name, "err", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 var groups = map[string][]string{
 	// What the mesh decides about. Domains know the vocabulary and nothing of
 	// each other, of SQL or of HTTP.
-	"domains": {"call", "identity", "registry", "contract", "trust", "policy", "grant", "limit", "guard", "audit", "vault", "flow", "push", "stream"},
+	"domains": {"call", "identity", "registry", "contract", "trust", "policy", "grant", "limit", "guard", "audit", "vault", "flow", "push", "stream", "keyring"},
 	"words":   {"parley", "nearest"},
 }
 
