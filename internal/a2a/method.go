@@ -14,8 +14,11 @@ type Version string
 
 const (
 	V10 Version = "1.0"
-	V03 Version = "0.3" // recognised, and answered with VersionNotSupported
+	V03 Version = "0.3"
 )
+
+// MajorMinor is the version without a patch number, which never matters.
+func (v Version) MajorMinor() Version { return majorMinor(v) }
 
 // Names of the protocol's headers.
 const (
