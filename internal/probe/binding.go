@@ -108,9 +108,7 @@ func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Bi
 		r.Header.Set("Content-Type", "application/json")
 	}
 	r.Header.Set("User-Agent", userAgent)
-	if version == a2a.V10 { // 0.3 has no header for it, and agents of both take that for 1.0
-		r.Header.Set(a2a.HeaderVersion, string(version))
-	}
+	r.Header.Set(a2a.HeaderVersion, string(version)) // 0.3 has no such header, but agents of both versions know it
 	l.present(r.URL, r.Header)
 	return r, nil
 }

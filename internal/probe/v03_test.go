@@ -106,7 +106,7 @@ func TestOldRESTIsProven(t *testing.T) {
 	} {
 		a := newAgent(t)
 		a.mux.HandleFunc("GET /old/v1/tasks/{id}", func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("A2A-Version") != "" {
+			if r.Header.Get("A2A-Version") != "0.3" {
 				t.Errorf("a request of 0.3 says A2A-Version: %s", r.Header.Get("A2A-Version"))
 			}
 			w.Header().Set("Content-Type", "application/json")
