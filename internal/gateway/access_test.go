@@ -280,6 +280,8 @@ func TestCards(t *testing.T) {
 		{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
 		{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		{URL: m.Ready.GRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: "agents.second"},
+		{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V03},
+		{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V03},
 	}
 	if got := parsed.SupportedInterfaces; !reflect.DeepEqual(got, want) {
 		t.Errorf("the card names %+v, want %+v", got, want)
