@@ -34,6 +34,7 @@ type Config struct {
 	Retention Retention
 	Agents    Agents
 	Watch     Watch
+	Push      Push
 	Log       Log
 	Telemetry Telemetry
 
@@ -150,6 +151,16 @@ type Watch struct {
 	Concurrent int           // questions at once
 }
 
+// Push says how push notifications are relayed.
+type Push struct {
+	Relay        bool
+	Callbacks    bool          // agents that can push are asked to push to the mesh
+	CallbackURL  string        // under which agents reach the edge; empty: the public address; never ends in a slash
+	PerTask      int           // configs
+	PerPrincipal int           // configs for tasks that are not final
+	Keep         time.Duration // of configs, after their task is final and all is delivered
+}
+
 // Log says what is logged and in which form.
 type Log struct {
 	Level  LogLevel
@@ -246,6 +257,7 @@ func Default() *Config {
 		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
+		Push:        Push{Relay: true, Callbacks: true, PerTask: 16, PerPrincipal: 10_000, Keep: time.Hour},
 		Log:         Log{Level: LogInfo, Format: LogText},
 		Telemetry:   Telemetry{TracesSample: 1, MetricsInterval: time.Minute},
 	}
