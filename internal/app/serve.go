@@ -144,7 +144,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		return err
 	}
 	a.store.Heed(store.Heed{
-		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.limitsMayDiffer() },
+		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.keyring.Invalidate(); a.limitsMayDiffer() },
 		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
 	})
 	return nil
@@ -182,11 +182,11 @@ func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
 	pushed := door{gateway.CallbackPrefix, http.HandlerFunc(a.gateway.ServeCallback)}
 	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	described := door{signon.MetadataPath, a.metadata}
-	both := doors{edge, pushed, managed, described}
+	described, keys := door{signon.MetadataPath, a.metadata}, door{jwksPath, http.HandlerFunc(a.serveJWKS)}
+	both := doors{edge, pushed, managed, described, keys}
 	main := both
 	if l.control != nil {
-		main = doors{edge, pushed, described}
+		main = doors{edge, pushed, described, keys}
 		a.start(group, l.control, doors{managed, described}, false)
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)

@@ -65,6 +65,7 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	if err != nil {
 		reply = g.unanswered(ctx, c, err)
 	}
+	c.echo(reply)
 	if reply.Stream == nil {
 		done()
 		return reply

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
@@ -22,6 +23,7 @@ import (
 type Store interface {
 	identity.Store
 	registry.Store
+	keyring.Store
 	call.Reader
 	Begin(ctx context.Context, r *call.Record) error
 	Settle(ctx context.Context, s call.Settlement, wait bool) error
@@ -115,6 +117,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"JournalLater", testJournalLater},
 		{"JournalWatch", testJournalWatch},
 		{"JournalRetention", testJournalRetention},
+		{"MeshKeys", testMeshKeys},
+		{"MeshKeyRace", testMeshKeyRace},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

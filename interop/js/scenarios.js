@@ -2,8 +2,8 @@
 
 import { Role, TaskState } from '@a2a-js/sdk';
 
-import { UNKNOWN_TASK } from './record.js';
 import { data, newMessage, text } from './parts.js';
+import { UNKNOWN_TASK } from './steady.js';
 
 // Stands for an extension neither side has heard of.
 const UNKNOWN_EXTENSION = 'https://extensions.invalid/unknown/v1';
