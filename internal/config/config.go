@@ -35,6 +35,7 @@ type Config struct {
 	Agents    Agents
 	Keys      Keys
 	Watch     Watch
+	Push      Push
 	Log       Log
 	Telemetry Telemetry
 
@@ -157,6 +158,16 @@ type Watch struct {
 	Concurrent int           // questions at once
 }
 
+// Push says how push notifications are relayed.
+type Push struct {
+	Relay        bool
+	Callbacks    bool          // agents that can push are asked to push to the mesh
+	CallbackURL  string        // under which agents reach the edge; empty: the public address; never ends in a slash
+	PerTask      int           // configs
+	PerPrincipal int           // configs for tasks that are not final
+	Keep         time.Duration // of configs, after their task is final and all is delivered
+}
+
 // Log says what is logged and in which form.
 type Log struct {
 	Level  LogLevel
@@ -254,6 +265,7 @@ func Default() *Config {
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
 		Keys:        Keys{Rotation: 90 * day, Overlap: 7 * day},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
+		Push:        Push{Relay: true, Callbacks: true, PerTask: 16, PerPrincipal: 10_000, Keep: time.Hour},
 		Log:         Log{Level: LogInfo, Format: LogText},
 		Telemetry:   Telemetry{TracesSample: 1, MetricsInterval: time.Minute},
 	}
