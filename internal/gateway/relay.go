@@ -20,7 +20,7 @@ import (
 // How relays are looked after.
 const (
 	relayPoll  = time.Second      // pause between two looks into the store without a hint
-	relayGrace = 20 * time.Second // that a look may take beyond its question before another process takes it over
+	relayGrace = 10 * time.Second // that a look may take beyond its question before another process takes it over
 	relayPage  = 500              // relays read at once
 	toldPage   = 256              // events of a journal read at once
 )
@@ -107,7 +107,7 @@ func (g *Gateway) runRelays(ctx context.Context) {
 				return
 			case slots <- struct{}{}:
 			}
-			claimed, err := g.Push.Store.ClaimRelay(ctx, r, g.Now().Add(opts.Timeout+relayGrace))
+			claimed, err := g.Push.Store.ClaimRelay(context.WithoutCancel(ctx), r, g.Now().Add(opts.Timeout+relayGrace))
 			if err != nil || !claimed {
 				<-slots
 				continue
