@@ -126,9 +126,11 @@ func (a *App) openGateway(ctx context.Context) error {
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
 		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
-		Limits:   gatewayLimits(c.Limits),
-		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
-		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
+		Limits: gatewayLimits(c.Limits),
+
+		MessageWindow: c.Retention.Messages,
+		Watch:         gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
+		TokenKey:      a.store.Vault().Derive("list-tasks page tokens"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
 	if err := gauges.Watch(a.measures.Meter()); err != nil {

@@ -115,7 +115,10 @@ type Options struct {
 	CardsNeedCredential bool
 
 	Limits Limits
-	Watch  WatchOptions
+	// MessageWindow is how long a message that is sent again is known as such;
+	// 0 or less for never.
+	MessageWindow time.Duration
+	Watch         WatchOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
 }

@@ -132,6 +132,7 @@ type DB struct {
 
 	contextSecret []byte        // keys the hashes of contexts
 	contexts      contextFilter // of SQLite
+	sent          sentFilter    // of SQLite
 	live          *live
 	gone          departures
 	uses          uses
@@ -232,6 +233,9 @@ func (db *DB) openSQLite(ctx context.Context) error {
 		return err
 	}
 	if err := db.loadFilter(ctx); err != nil {
+		return err
+	}
+	if err := db.loadSent(ctx); err != nil {
 		return err
 	}
 	return db.openVault(ctx)
