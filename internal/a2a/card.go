@@ -291,7 +291,7 @@ func (j *cardJudge) interfaces(card *AgentCard) {
 			j.fault(path+".url", problem, fix)
 			continue
 		}
-		if majorMinor(in.ProtocolVersion) != V10 {
+		if MajorMinor(in.ProtocolVersion) != V10 {
 			j.warn(path+".protocolVersion", fmt.Sprintf("%q is not spoken here, so this interface is not used", clip(string(in.ProtocolVersion))), "")
 			continue
 		}
@@ -441,7 +441,7 @@ func (c *AgentCard) SelectInterface(v Version, bindings ...Binding) (Endpoint, b
 		bindings = []Binding{JSONRPC, HTTPJSON}
 	}
 	for _, in := range c.SupportedInterfaces {
-		if majorMinor(in.ProtocolVersion) == v && slices.Contains(bindings, in.ProtocolBinding) {
+		if MajorMinor(in.ProtocolVersion) == v && slices.Contains(bindings, in.ProtocolBinding) {
 			return Endpoint{URL: in.URL, Binding: in.ProtocolBinding, Version: v, Tenant: in.Tenant}, true
 		}
 	}
