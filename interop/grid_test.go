@@ -22,8 +22,8 @@ var (
 	cellPattern = flag.String("cell", "", "with -matrix: only the cells CLIENT-AGENT that this pattern matches, and the page is not written")
 )
 
-// atOnce is how many clients play at a time: they wait more than they work.
-const atOnce = 6
+// clientsAtOnce is how many clients play at a time: they wait more than they work.
+const clientsAtOnce = 6
 
 // outcome is what came of a cell: the notes that explain it and what nothing does.
 type outcome struct {
@@ -112,7 +112,7 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	found := map[attempt]outcome{}
 	var mu sync.Mutex // guards found
 	group, ctx := errgroup.WithContext(t.Context())
-	group.SetLimit(atOnce)
+	group.SetLimit(clientsAtOnce)
 	for _, r := range runs {
 		group.Go(func() error {
 			told, err := listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], key)

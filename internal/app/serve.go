@@ -141,7 +141,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		return err
 	}
 	a.store.Heed(store.Heed{
-		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.limitsMayDiffer() },
+		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.keyring.Invalidate(); a.limitsMayDiffer() },
 		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
 	})
 	return nil
@@ -161,11 +161,11 @@ func (a *App) openControl(context.Context) (err error) {
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
 	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	described := door{signon.MetadataPath, a.metadata}
-	both := doors{edge, managed, described}
+	described, keys := door{signon.MetadataPath, a.metadata}, door{jwksPath, http.HandlerFunc(a.serveJWKS)}
+	both := doors{edge, managed, described, keys}
 	main := both
 	if l.control != nil {
-		main = doors{edge, described}
+		main = doors{edge, described, keys}
 		a.start(group, l.control, doors{managed, described}, false)
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)

@@ -33,6 +33,7 @@ type Config struct {
 	Limits    Limits
 	Retention Retention
 	Agents    Agents
+	Keys      Keys
 	Watch     Watch
 	Log       Log
 	Telemetry Telemetry
@@ -143,6 +144,12 @@ type Agents struct {
 	ProbeTimeout time.Duration // one request of a binding probe
 }
 
+// Keys says how long the keys with which the mesh signs are used.
+type Keys struct {
+	Rotation time.Duration // age at which a key is replaced
+	Overlap  time.Duration // how long a replaced key stays published
+}
+
 // Watch says how the mesh asks about tasks that nobody watches.
 type Watch struct {
 	First      time.Duration // pause before the first question
@@ -245,6 +252,7 @@ func Default() *Config {
 		Limits:      defaultLimits(),
 		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
+		Keys:        Keys{Rotation: 90 * day, Overlap: 7 * day},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
 		Log:         Log{Level: LogInfo, Format: LogText},
 		Telemetry:   Telemetry{TracesSample: 1, MetricsInterval: time.Minute},

@@ -116,6 +116,8 @@ func (c *Config) upkeepKeys() []key {
 		{"retention.sweep", duration(&c.Retention.Sweep, time.Second, day), "", "Pause between two removals of what is past its time."},
 		{"agents.refresh", duration(&c.Agents.Refresh, time.Second, 30*day), "", "Pause between two fetches of an agent's card."},
 		{"agents.probe_timeout", duration(&c.Agents.ProbeTimeout, 100*time.Millisecond, time.Minute), "", "How long one request of a binding probe may take."},
+		{"keys.rotation", duration(&c.Keys.Rotation, time.Hour, maxDuration), "", "Age at which a key with which the mesh signs is replaced; see [keys](keys.md)."},
+		{"keys.overlap", duration(&c.Keys.Overlap, time.Hour, maxDuration), "", "How long a replaced key stays published at `/.well-known/jwks.json`: longer than anybody may keep what it has signed."},
 		{"watch.first", duration(&c.Watch.First, 10*time.Millisecond, time.Hour), "", "Pause before the mesh first asks about a task nobody watches; doubled after each question."},
 		{"watch.max", duration(&c.Watch.Max, 10*time.Millisecond, day), "", "Longest such pause."},
 		{"watch.concurrent", count(&c.Watch.Concurrent, 1, 1000), "", "Such questions under way at once."},

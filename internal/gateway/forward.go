@@ -65,6 +65,7 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	if err != nil {
 		reply = g.unanswered(ctx, c, err)
 	}
+	c.echo(reply)
 	if reply.Stream == nil {
 		done()
 		return reply
@@ -159,7 +160,7 @@ func present(h http.Header, p registry.Presented) http.Header {
 // endpoint is where the target's interface is reached, with the credential
 // where it goes into the query.
 func endpoint(t *registry.Target, p registry.Presented) a2a.Endpoint {
-	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: versionOf(t.Interface), Tenant: t.Interface.Tenant}
+	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.Version(t.Version), Tenant: t.Interface.Tenant}
 	if p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
 		separator := "?"
 		if strings.Contains(ep.URL, "?") {
@@ -243,12 +244,4 @@ func shapeOf(ctx context.Context, err error) parley.Shape {
 		return parley.ShapeNonsense
 	}
 	return parley.ShapeCut
-}
-
-// versionOf is the version of the protocol that is spoken at an interface.
-func versionOf(i registry.Interface) a2a.Version {
-	if a2a.MajorMinor(a2a.Version(i.Version)) == a2a.V03 {
-		return a2a.V03
-	}
-	return a2a.V10
 }

@@ -144,6 +144,7 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	extended  extendedCards
 	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
 	standings *standings
@@ -160,7 +161,9 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, open: newOpenCalls(),
 		anonymous: map[parley.AgentName]bool{},
-		cards:     cards{by: map[parley.AgentName]rewritten{}}, schemes: schemesOf(o.OpenIDs, o.ClientCerts),
+		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		extended:  extendedCards{by: map[parley.AgentName]extended{}},
+		schemes:   schemesOf(o.OpenIDs, o.ClientCerts),
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},

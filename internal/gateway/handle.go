@@ -27,6 +27,8 @@ type Call struct {
 
 	caller   *identity.Caller // nil until identified
 	target   *registry.Target // nil until resolved
+	declared declared         // by the agent's card
+	declares bool             // the card could be read
 	placing  placing
 	record   call.Record
 	begun    bool              // the record is in the store
@@ -71,6 +73,9 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 		return g.refuse(c, err)
 	}
 	if err := g.resolve(ctx, c); err != nil { // whom, and may they?
+		return g.refuse(c, err)
+	}
+	if err := g.negotiate(c); err != nil { // by which extensions?
 		return g.refuse(c, err)
 	}
 	if err := g.own(ctx, c); err != nil { // are the tasks and contexts it names the caller's?

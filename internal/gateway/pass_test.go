@@ -174,7 +174,12 @@ func TestSameBindingPassesBytes(t *testing.T) {
 		{a2a.HTTPJSON, "message:send", params, restAnswer, "application/a2a+json"},
 	} {
 		t.Run(string(tc.binding), func(t *testing.T) {
-			m, agent := start(t, nil, tc.binding)
+			m := parleytest.Start(t, parleytest.Options{})
+			agent := parleytest.NewAgent(t, tc.binding)
+			card := parleytest.Card(agent.URL, tc.binding)
+			card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "https://ext.example.com/a"}, {URI: "https://ext.example.com/b"}}
+			agent.SetCard(card)
+			m.Add(control.NewAgent{Name: "agent", URL: agent.URL})
 			key := m.Key("alice", "")
 			var got bytes.Buffer
 			agent.Serve(func(w http.ResponseWriter, r *http.Request) {

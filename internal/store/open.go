@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/stream"
 	"github.com/parley-mesh/parley/internal/vault"
 )
 
@@ -85,6 +86,7 @@ type Options struct {
 	// for, before refusals go without a record and reads are not let in; zero:
 	// 16384.
 	BacklogMax int
+	Journal    stream.Limits // of one task
 }
 
 func (o *Options) check() error {
@@ -116,6 +118,7 @@ func (o *Options) check() error {
 	defaults(&o.BatchMax, defaultBatchMax)
 	defaults(&o.QueueMax, defaultQueueMax)
 	defaults(&o.BacklogMax, defaultBacklogMax)
+	o.Journal = o.Journal.WithDefaults()
 	return nil
 }
 
@@ -133,6 +136,7 @@ type DB struct {
 	contextSecret []byte        // keys the hashes of contexts
 	contexts      contextFilter // of SQLite
 	live          *live
+	journals      *journals
 	gone          departures
 	uses          uses
 	stats         stats
@@ -162,7 +166,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, parley.E(op, parley.Unavailable, parley.Subject(opt.Dir), "the data directory "+opt.Dir+" cannot be made: check the permissions of its parent", err)
 	}
-	db := &DB{opt: opt, live: newLive(), gone: departures{}}
+	db := &DB{opt: opt, live: newLive(), journals: newJournals(), gone: departures{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(unstarted(db.fault(op, parley.Subject(opt.Dir), err)), db.unwind())

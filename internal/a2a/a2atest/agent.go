@@ -43,6 +43,7 @@ type Options struct {
 	NoStreaming bool
 	Extended    Extended
 	Extensions  []a2a.AgentExtension // declared in the card
+	Reserved    []a2a.AgentExtension // declared in the extended card only
 	InputModes  []string             // media types taken; empty means DefaultInputModes
 
 	MaxTasks int           // tasks kept; 0 means DefaultMaxTasks
@@ -220,7 +221,7 @@ func (a *Agent) offered(q *a2a.Request) *a2a.Error {
 // active are the extensions asked for that the agent knows.
 func (a *Agent) active(q *a2a.Request) []string {
 	var active []string
-	for _, x := range a.opt.Extensions {
+	for _, x := range slices.Concat(a.opt.Extensions, a.opt.Reserved) {
 		if slices.Contains(q.Extensions, x.URI) {
 			active = append(active, x.URI)
 		}

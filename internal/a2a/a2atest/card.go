@@ -2,6 +2,7 @@ package a2atest
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/jsonwire"
@@ -63,6 +64,7 @@ func (a *Agent) extendedCard(owner string) *a2a.Reply {
 		return a2a.Fail(e)
 	}
 	card := a.Card()
+	card.Capabilities.Extensions = slices.Concat(card.Capabilities.Extensions, a.opt.Reserved)
 	card.Skills = append(card.Skills, a2a.AgentSkill{ID: "count", Name: "Count", Description: "Counts, for callers who are known.", Tags: []string{"test"}})
 	return a2a.Answer(a2a.GetExtendedCard, card)
 }
