@@ -27,6 +27,7 @@ import (
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/oidc"
 	"github.com/parley-mesh/parley/internal/parley"
@@ -70,6 +71,7 @@ type App struct {
 	agents   *registry.Directory
 	registry *registry.Registrar
 	tokens   *upstream.Tokens
+	keyring  *keyring.Ring
 	gateway  *gateway.Gateway
 	control  *control.Server
 	measures *telemetry.Provider
@@ -121,7 +123,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		}
 	}()
 	for _, build := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openRegistry, a.openGateway, a.openControl,
+		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openKeyring, a.openRegistry, a.openGateway, a.openControl,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
@@ -359,6 +361,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"fetch issuers' keys":     a.watchIssuers,
 		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
+		"replace signing keys":    a.keyring.Run,
 		"follow TLS files":        a.followCerts,
 		"summarise complaints":    a.complaints.run,
 		"follow limits":           a.followLimits,

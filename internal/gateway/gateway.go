@@ -115,7 +115,12 @@ type Options struct {
 	CardsNeedCredential bool
 
 	Limits Limits
-	Watch  WatchOptions
+	// MessageWindow is how long a message that is sent again is known as such;
+	// 0 or less for never.
+	MessageWindow time.Duration
+	Watch         WatchOptions
+	// Push is the push relay; nil where it is switched off.
+	Push *PushOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
 }
@@ -144,11 +149,13 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	extended  extendedCards
 	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
 	standings *standings
 	bounds    atomic.Pointer[Limits] // in force; Options.Limits are those of the start
 	rates     rates
+	relays    *relays
 
 	lostMu    sync.Mutex
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
@@ -160,11 +167,13 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, open: newOpenCalls(),
 		anonymous: map[parley.AgentName]bool{},
-		cards:     cards{by: map[parley.AgentName]rewritten{}}, schemes: schemesOf(o.OpenIDs, o.ClientCerts),
+		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		extended:  extendedCards{by: map[parley.AgentName]extended{}},
+		schemes:   schemesOf(o.OpenIDs, o.ClientCerts),
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
-		standings: newStandings(),
+		standings: newStandings(), relays: newRelays(),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
@@ -189,7 +198,10 @@ func (g *Gateway) Restore(ctx context.Context) error {
 		return err
 	}
 	g.Adopt(records)
-	return nil
+	if g.Push == nil {
+		return nil
+	}
+	return g.restoreRelays(ctx)
 }
 
 // Adopt takes up open calls that another process had, each with a task.
@@ -201,9 +213,15 @@ func (g *Gateway) Adopt(records []*call.Record) {
 	}
 }
 
-// Run watches the tasks that nobody follows, until ctx ends.
+// Run watches the tasks that nobody follows, and those of which somebody is to
+// be told, until ctx ends.
 func (g *Gateway) Run(ctx context.Context) error {
-	g.watch.run(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { g.watch.run(ctx) })
+	if g.Push != nil {
+		both.Go(func() { g.runRelays(ctx) })
+	}
+	both.Wait()
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 var groups = map[string][]string{
 	// What the mesh decides about. Domains know the vocabulary and nothing of
 	// each other, of SQL or of HTTP.
-	"domains": {"call", "identity", "registry", "contract", "trust", "policy", "grant", "limit", "guard", "audit", "vault", "flow", "push", "stream"},
+	"domains": {"call", "identity", "registry", "contract", "trust", "policy", "grant", "limit", "guard", "audit", "vault", "flow", "push", "stream", "keyring"},
 	"words":   {"parley", "nearest"},
 }
 
@@ -55,6 +55,8 @@ var directions = map[string][]string{
 // exceptions are single imports against the table, each with its reason.
 var exceptions = map[[2]string]string{
 	{"identity", "limit"}: "what counts as one remote host must be the same wherever hosts are counted",
+	{"push", "call"}:      "a subscription is to a task, which package call names",
+	{"stream", "call"}:    "a journal is that of a task, and tasks are named by package call",
 	{"cli", "registry"}:   "the control API answers in the registry's words for interfaces, problems and credentials",
 }
 
