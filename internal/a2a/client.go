@@ -88,8 +88,8 @@ var (
 // Do sends q to an endpoint and returns its answer. Where the endpoint speaks q's
 // binding and version, the body is q.Raw and Reply.Raw the answer as it came; only
 // tenant is set to the endpoint's. Result and Facts are those of 1.0 in any case.
-// header is sent too, without being changed: credentials
-// and trace context go there. Its A2A-Extensions win over q.Extensions.
+// header is sent too, without being changed: credentials and trace context go
+// there. Its A2A-Extensions win over q.Extensions.
 //
 // A failure in the protocol's terms is a Reply with Err, also an HTTP error
 // without an A2A body (Err.Bare). Anything else is a *TransportError. A request
@@ -99,13 +99,19 @@ func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.He
 	if ep.Version != "" && !speaks(ep.Version) || ep.old() && ep.Binding == GRPC {
 		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q of %s is not spoken here", ep.Version, ep.Binding)}
 	}
+	if q.Method == SubscribeToTask && ep.old() && !q.passes(ep) && ep.Binding != GRPC {
+		return c.followOld(ctx, ep, q, header)
+	}
+	return c.do(ctx, ep, q, header)
+}
+
+// do sends one request in the endpoint's binding.
+func (c *Client) do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
 	switch ep.Binding {
 	case JSONRPC:
-		reply, err := c.doRPC(ctx, ep, q, header)
-		return c.lead(ctx, ep, q, header, reply, err)
+		return c.doRPC(ctx, ep, q, header)
 	case HTTPJSON:
-		reply, err := c.doREST(ctx, ep, q, header)
-		return c.lead(ctx, ep, q, header, reply, err)
+		return c.doREST(ctx, ep, q, header)
 	case GRPC:
 		if c.GRPC != nil {
 			return c.GRPC.Do(ctx, ep, q, header)

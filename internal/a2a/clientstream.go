@@ -7,8 +7,6 @@ import (
 	"io"
 	"runtime/debug"
 	"sync/atomic"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // clientStream reads the frames of a peer's stream.
@@ -20,9 +18,8 @@ type clientStream struct {
 	rested bool // a message, or a task final or interrupted, was seen
 	done   error
 
-	leads    bool           // the first frame has yet to be the task; see leading
-	snapshot jsontext.Value // the task as it was asked for; nil if it was not
-	held     *Frame         // what came before the task was shown
+	leads bool   // the first frame has yet to be the task; see leading
+	held  *Frame // what came before the task was shown
 }
 
 func newClientStream(x *exchange, body io.ReadCloser) *clientStream {
@@ -30,7 +27,7 @@ func newClientStream(x *exchange, body io.ReadCloser) *clientStream {
 	if limit <= 0 {
 		limit = DefaultMaxFrame
 	}
-	return &clientStream{x: x, body: body, sse: newSSEReader(body, limit), leads: x.old && !x.same}
+	return &clientStream{x: x, body: body, sse: newSSEReader(body, limit), leads: x.old && !x.same && x.q.Method.Sends()}
 }
 
 // Close implements Stream.

@@ -2,9 +2,11 @@ package a2a
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -151,45 +153,110 @@ func bareError(body []byte) *Error {
 	return DecodeRPC(object)
 }
 
-// lead asks for the task that a subscription at an agent of 0.3 is about: in 1.0
-// the first frame shows it, in 0.3 only what follows is promised. It is asked for
-// once the stream is open, so that nothing falls between the two.
-func (c *Client) lead(ctx context.Context, ep Endpoint, q *Request, header http.Header, reply *Reply, err error) (*Reply, error) {
-	if err != nil || q.Method != SubscribeToTask {
-		return reply, err
-	}
-	stream, ok := reply.Stream.(*clientStream)
-	if !ok || !stream.leads {
-		return reply, nil
-	}
+// followOld subscribes to a task at an agent of 0.3, as 1.0 has it: the first frame
+// shows the task, and one that has ended is refused. 0.3 promises only what happens
+// next, and its servers may hold even the headers back until something does. So the
+// task is asked for, and the subscription sent once its frame was taken.
+func (c *Client) followOld(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
 	get := &Request{Version: V10, Method: GetTask, Params: append(append(jsontext.Value(`{"id":`), jsonwire.Quote(q.Facts.TaskID)...), '}')}
-	if task, err := c.Do(ctx, ep, get, header); err == nil && task.Err == nil {
-		stream.snapshot = task.Result
+	task, err := c.do(ctx, ep, get, header)
+	switch {
+	case err != nil || task.Err != nil:
+		return task, err
+	case task.Facts.State.Terminal():
+		return Fail(UnsupportedOperation("the task has ended as %s; get it instead", task.Facts.State)), nil
 	}
-	return reply, nil
+	frame := Frame{Result: append(append(jsontext.Value(`{"task":`), task.Result...), '}'), Facts: &task.Facts}
+	s := &oldSubscription{first: &frame}
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.open = func() (*Reply, error) { return c.do(ctx, ep, q, header) }
+	return &Reply{Status: task.Status, Received: task.Received, HeadersAt: task.HeadersAt, Stream: s}, nil
+}
+
+// oldSubscription is a stream of a 0.3 agent that is opened when it is read.
+type oldSubscription struct {
+	open   func() (*Reply, error) // ends when cancel is called
+	cancel context.CancelFunc
+	first  *Frame // nil once it was given
+
+	mu     sync.Mutex
+	inner  Stream // guarded by mu; nil until opened
+	closed bool   // guarded by mu
+}
+
+// Next implements Stream.
+func (s *oldSubscription) Next(ctx context.Context) (Frame, error) {
+	if f := s.first; f != nil {
+		s.first = nil
+		return *f, nil
+	}
+	s.mu.Lock()
+	inner := s.inner
+	s.mu.Unlock()
+	if inner == nil {
+		stop := context.AfterFunc(ctx, s.cancel)
+		reply, err := s.open()
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return Frame{}, errors.Join(ctx.Err(), s.take(reply))
+		case err != nil:
+			return Frame{}, err
+		case reply.Err != nil:
+			return Frame{Err: reply.Err}, nil
+		}
+		if err := s.take(reply); err != nil {
+			return Frame{}, err
+		}
+		inner = reply.Stream
+	}
+	return inner.Next(ctx)
+}
+
+// take keeps the opened stream, or closes it where this one was closed meanwhile.
+func (s *oldSubscription) take(reply *Reply) error {
+	if reply == nil || reply.Stream == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.Join(errClosed, reply.Stream.Close())
+	}
+	s.inner = reply.Stream
+	return nil
+}
+
+// Close implements Stream.
+func (s *oldSubscription) Close() error {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.inner == nil {
+		return nil
+	}
+	return s.inner.Close()
 }
 
 // leading is the first frame of a stream of a 0.3 agent, given the first that
-// came. In 1.0 it shows the task, or is a message: where it is neither, the task
-// as the agent had it goes before, or as much of it as the event tells.
+// came. In 1.0 it shows the task, or is a message: where it is neither, as much of
+// the task as the event tells goes before.
 func (s *clientStream) leading(f Frame) Frame {
 	if f.Facts.Kind != KindStatusUpdate && f.Facts.Kind != KindArtifactUpdate {
 		return f
 	}
-	task := s.snapshot
-	if task == nil {
-		status, _ := jsonwire.Get(f.Result, "/statusUpdate/status")
-		if status == nil {
-			status = jsontext.Value(`{"state":"` + StateWorking + `"}`) // it makes artifacts
-		}
-		task = append(jsontext.Value(`{"id":`), jsonwire.Quote(f.Facts.TaskID)...)
-		task = append(append(task, `,"contextId":`...), jsonwire.Quote(f.Facts.ContextID)...)
-		task = append(append(append(task, `,"status":`...), status...), '}')
+	status, _ := jsonwire.Get(f.Result, "/statusUpdate/status")
+	if status == nil {
+		status = jsontext.Value(`{"state":"` + StateWorking + `"}`) // it makes artifacts
 	}
+	task := append(jsontext.Value(`{"id":`), jsonwire.Quote(f.Facts.TaskID)...)
+	task = append(append(task, `,"contextId":`...), jsonwire.Quote(f.Facts.ContextID)...)
+	task = append(append(append(task, `,"status":`...), status...), '}')
 	frame := append(append(jsontext.Value(`{"task":`), task...), '}')
 	sink := new(factSink)
 	sink.reset()
-	if operations[SubscribeToTask].result.Check(frame, jsonwire.CheckOptions{Sink: sink, Lax: true, Limits: roomier(s.x.limits())}) != nil {
+	if operations[SendStreamingMessage].result.Check(frame, jsonwire.CheckOptions{Sink: sink, Lax: true, Limits: roomier(s.x.limits())}) != nil {
 		return f
 	}
 	s.held = &f
