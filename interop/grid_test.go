@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/tools/txtar"
 )
@@ -152,7 +152,7 @@ func listen(ctx context.Context, p *Peers, r attempt, address, key string) (Told
 	}
 	told := Told{"card": {"card: read"}}
 	if err != nil {
-		told["card"] = []string{"card: " + err.Error()}
+		told["card"] = []string{"card: " + cause(err)}
 	}
 	for _, d := range documents {
 		text, err := d.Transcript()
@@ -162,6 +162,16 @@ func listen(ctx context.Context, p *Peers, r attempt, address, key string) (Told
 		told[d.Scenario] = lines(text)
 	}
 	return told, nil
+}
+
+// cause is the end of an error, without addresses, which differ from run to run.
+func cause(err error) string {
+	words := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	last := words[len(words)-1]
+	if _, said, ok := strings.Cut(last, "client: "); ok {
+		return said
+	}
+	return last
 }
 
 var (
@@ -191,8 +201,27 @@ func lines(transcript string) []string {
 	return all
 }
 
+// difference is the lines in which two tales differ, by their places.
 func difference(want, got Told) string {
-	return cmp.Diff(want, got)
+	scenarios := maps.Clone(want)
+	maps.Copy(scenarios, got)
+	var b strings.Builder
+	for _, scenario := range slices.Sorted(maps.Keys(scenarios)) {
+		for step := range max(len(want[scenario]), len(got[scenario])) {
+			wanted, told := lineOf(want[scenario], step), lineOf(got[scenario], step)
+			if wanted != told {
+				fmt.Fprintf(&b, "%s/%d\n\t- %s\n\t+ %s\n", scenario, step, wanted, told)
+			}
+		}
+	}
+	return b.String()
+}
+
+func lineOf(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "nothing"
 }
 
 func readNotes(t *testing.T) []Note {
