@@ -96,8 +96,8 @@ var (
 // is sent once, but for a subscription that the peer wants by another verb. ctx
 // bounds the whole call, the stream included.
 func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
-	if ep.Version != "" && !speaks(ep.Version) || ep.old() && ep.Binding == GRPC {
-		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q of %s is not spoken here", ep.Version, ep.Binding)}
+	if ep.Version != "" && !speaks(ep.Version) {
+		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q is not spoken here", ep.Version)}
 	}
 	switch ep.Binding {
 	case JSONRPC:
@@ -126,7 +126,7 @@ func (c *Client) doRPC(ctx context.Context, ep Endpoint, q *Request, header http
 		body, id, err = q.rpcBody(ep.Tenant)
 	}
 	if err != nil {
-		return q.untold(err)
+		return q.Untold(err)
 	}
 	x := exchange{client: c, q: q, binding: JSONRPC, id: id, same: q.passes(ep), old: ep.old()}
 	resp, err := x.send(ctx, http.MethodPost, ep.URL, body, header)
@@ -176,7 +176,7 @@ func tenantSplice(params jsontext.Value, tenant string) (jsonwire.Splice, error)
 func (c *Client) doREST(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
 	call, err := q.restFor(ep)
 	if err != nil {
-		return q.untold(err)
+		return q.Untold(err)
 	}
 	target, err := url.Parse(ep.URL)
 	if err != nil {

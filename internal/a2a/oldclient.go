@@ -51,15 +51,11 @@ func (q *Request) oldBody() ([]byte, error) {
 	return q.oldParams(v03.Proto)
 }
 
-// oldParams translates the request object. A tenant is how callers reach the mesh;
-// 0.3 agents have none.
+// oldParams translates the request object.
 func (q *Request) oldParams(d v03.Dialect) ([]byte, error) {
-	params := q.Params
-	if q.Tenant != "" {
-		var err error
-		if params, err = jsonwire.Delete(params, "/tenant"); err != nil {
-			return nil, err
-		}
+	params, err := q.WithoutTenant()
+	if err != nil {
+		return nil, err
 	}
 	return v03.RequestFromV1(string(q.Method), d, params, roomier(q.opt.Limits))
 }
