@@ -35,6 +35,7 @@ type Config struct {
 	Agents    Agents
 	Keys      Keys
 	Watch     Watch
+	Push      Push
 	Log       Log
 	Telemetry Telemetry
 
@@ -135,7 +136,9 @@ type Retention struct {
 	Calls  time.Duration
 	Events time.Duration
 	Tasks  time.Duration
-	Sweep  time.Duration // pause between two removals
+	// Messages is how long a repeated message is known as one.
+	Messages time.Duration
+	Sweep    time.Duration // pause between two removals
 }
 
 // Agents says how the registry keeps its view of agents current.
@@ -155,6 +158,16 @@ type Watch struct {
 	First      time.Duration // pause before the first question
 	Max        time.Duration // longest pause
 	Concurrent int           // questions at once
+}
+
+// Push says how push notifications are relayed.
+type Push struct {
+	Relay        bool
+	Callbacks    bool          // agents that can push are asked to push to the mesh
+	CallbackURL  string        // under which agents reach the edge; empty: the public address; never ends in a slash
+	PerTask      int           // configs
+	PerPrincipal int           // configs for tasks that are not final
+	Keep         time.Duration // of configs, after their task is final and all is delivered
 }
 
 // Log says what is logged and in which form.
@@ -250,10 +263,11 @@ func Default() *Config {
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),
-		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
+		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Messages: time.Hour, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
 		Keys:        Keys{Rotation: 90 * day, Overlap: 7 * day},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
+		Push:        Push{Relay: true, Callbacks: true, PerTask: 16, PerPrincipal: 10_000, Keep: time.Hour},
 		Log:         Log{Level: LogInfo, Format: LogText},
 		Telemetry:   Telemetry{TracesSample: 1, MetricsInterval: time.Minute},
 	}

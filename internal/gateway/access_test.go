@@ -47,6 +47,7 @@ func TestWhoMayCall(t *testing.T) {
 	inside, outside := m.Key("alice", ""), m.Key("mallory", "elsewhere")
 	ctx, send := t.Context(), parleytest.Message("m", "x")
 	for _, b := range bindings {
+		send.Message.MessageID = fresh("m")
 		if reply, _ := m.Caller("agent", b, inside).Do(ctx, a2a.SendMessage, send); reply.Err != nil {
 			t.Errorf("%s: the owner's own caller is refused: %v", b, reply.Err)
 		}
@@ -114,6 +115,7 @@ func TestRevokedKeyAndSuspendedAgent(t *testing.T) {
 	if _, err := m.Admin.ResumeAgent(t.Context(), "agent"); err != nil {
 		t.Fatal(err)
 	}
+	send.Message.MessageID = fresh("m")
 	if reply, _ := c.Do(t.Context(), a2a.SendMessage, send); reply.Err != nil {
 		t.Errorf("a resumed agent: %v", reply.Err)
 	}

@@ -127,7 +127,8 @@ func (r *rewritten) of(agent *registry.Agent) bool {
 func (g *Gateway) served(agent *registry.Agent, card []byte) ([]byte, error) {
 	address := g.PublicURL + Prefix + string(agent.Name) + "/"
 	to := a2a.CardRewrite{
-		Interfaces: g.interfaces(agent.Name, address),
+		Interfaces:        g.interfaces(agent.Name, address),
+		PushNotifications: g.Push != nil, // the mesh sees to it, whatever the agent can do
 	}
 	if !g.anonymous[agent.Name] {
 		to.SecuritySchemes, to.OldSecurity = g.schemes, anyOf(g.schemes)

@@ -57,7 +57,10 @@ func (db *DB) Subscribe(ctx context.Context, s *push.Subscription, r *push.Relay
 		if there {
 			kept.ID, kept.Cursor, kept.Created = known[0].(string), known[1].(int64), fromMicros(known[2].(int64))
 			_, err := tx.run(`UPDATE push_subscriptions SET target = ?, owner = ?, version = ? WHERE id = ?`, sealed, string(row.Owner), row.Version, kept.ID)
-			return err
+			if err != nil {
+				return err
+			}
+			return tx.deliverTo(&kept)
 		}
 		if err := tx.roomForSubscription(op, &row, most); err != nil {
 			return err
@@ -68,7 +71,10 @@ func (db *DB) Subscribe(ctx context.Context, s *push.Subscription, r *push.Relay
 		_, err = tx.run(`INSERT INTO push_subscriptions (`+subscriptionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
 			row.ID, string(row.Task.Agent), row.Task.Instance, row.Task.ID, row.ConfigID, string(row.Principal), string(row.Owner),
 			sealed, row.Version, row.Cursor, micros(row.Created))
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.deliverTo(&row)
 	}))
 	if err == nil {
 		*s = kept
@@ -105,17 +111,35 @@ func (t *tx) roomForSubscription(op parley.Op, s *push.Subscription, most push.L
 			return parley.E(op, parley.Exhausted, parley.Subject(s.Task.ID), fmt.Sprintf("the task has %d push notification configs, which is the limit: delete one first", most.PerTask), nil)
 		}
 	}
-	if most.PerPrincipal > 0 {
-		if _, err := t.first(n[:], `SELECT count(*) FROM push_subscriptions s JOIN push_relays r
-			ON r.agent = s.agent AND r.instance = s.instance AND r.task_id = s.task_id
-			WHERE s.principal = ? AND r.ended_at IS NULL`, string(s.Principal)); err != nil {
-			return err
-		}
-		if n[0].(int64) >= int64(most.PerPrincipal) {
-			return parley.E(op, parley.Exhausted, parley.Subject(s.Principal), fmt.Sprintf("there are %d push notification configs for unfinished tasks, which is the limit of a principal: delete some first", most.PerPrincipal), nil)
-		}
+	if most.PerPrincipal <= 0 {
+		return nil
 	}
-	return nil
+	if _, err := t.first(n[:], countSubscriptions, string(s.Principal)); err != nil {
+		return err
+	}
+	return roomFor(op, s.Principal, n[0].(int64), most)
+}
+
+const countSubscriptions = `SELECT count(*) FROM push_subscriptions s JOIN push_relays r
+	ON r.agent = s.agent AND r.instance = s.instance AND r.task_id = s.task_id
+	WHERE s.principal = ? AND r.ended_at IS NULL`
+
+func roomFor(op parley.Op, principal parley.PrincipalName, n int64, most push.Limits) error {
+	if most.PerPrincipal <= 0 || n < int64(most.PerPrincipal) {
+		return nil
+	}
+	return parley.E(op, parley.Exhausted, parley.Subject(principal), fmt.Sprintf("there are %d push notification configs for unfinished tasks, which is the limit of a principal: delete some first", most.PerPrincipal), nil)
+}
+
+// RoomForSubscription gives a parley.Exhausted error where the principal has as
+// many subscriptions as it may have.
+func (db *DB) RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error {
+	const op parley.Op = "store.room_for_subscription"
+	var n int64
+	if err := db.read.QueryRowContext(ctx, countSubscriptions, string(principal)).Scan(&n); err != nil {
+		return db.fault(op, parley.Subject(principal), err)
+	}
+	return roomFor(op, principal, n, most)
 }
 
 func taskArgs(k call.TaskKey) []driver.Value {
@@ -320,7 +344,7 @@ func (db *DB) DropRelay(ctx context.Context, task call.TaskKey) (dropped bool, e
 
 const endedRelays = `DELETE FROM push_relays WHERE callback IN (SELECT callback FROM push_relays r WHERE ended_at < ?
 	AND NOT EXISTS (SELECT 1 FROM push_subscriptions s WHERE s.agent = r.agent AND s.instance = r.instance AND s.task_id = r.task_id
-		AND s.cursor_seq < r.seen_seq) LIMIT ?)`
+		AND s.cursor_seq < r.seen_seq AND NOT EXISTS (SELECT 1 FROM push_deliveries d WHERE d.subscription = s.id AND d.ended_at IS NOT NULL)) LIMIT ?)`
 
 // EndRelays takes away the relays, with their subscriptions, of tasks whose last
 // event came before then and went to every subscriber.
