@@ -23,7 +23,7 @@ var (
 )
 
 // clientsAtOnce is how many clients play at a time: they wait more than they work.
-const clientsAtOnce = 6
+const clientsAtOnce = 10
 
 // outcome is what came of a cell: the notes that explain it and what nothing does.
 type outcome struct {
@@ -97,14 +97,15 @@ func everyRun(t *testing.T) []attempt {
 func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]outcome {
 	t.Helper()
 	mesh := startMesh(t)
-	key := newCaller(t, mesh, "matrix")
-	addresses := map[Endpoint]map[Way]string{}
+	addresses, keys := map[Endpoint]map[Way]string{}, map[Endpoint]string{}
 	for _, r := range runs {
+		if keys[r.cell.Client] == "" {
+			keys[r.cell.Client] = newCaller(t, mesh, atMesh(r.cell.Client))
+		}
 		if e := r.cell.Agent; addresses[e] == nil {
 			agent := startAgent(t, e.SDK, AgentOptions{Bindings: []Binding{e.Binding}})
-			name := strings.ReplaceAll(e.String(), "/", "-")
-			addresses[e] = map[Way]string{Direct: agent.URL, Through: mesh.Agent(name)}
-			if err := mesh.AddAgent(t.Context(), name, agent.URL); err != nil {
+			addresses[e] = map[Way]string{Direct: agent.URL, Through: mesh.Agent(atMesh(e))}
+			if err := mesh.AddAgent(t.Context(), atMesh(e), agent.URL); err != nil {
 				t.Errorf("%s cannot be registered: %v", e, err)
 			}
 		}
@@ -115,7 +116,7 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	group.SetLimit(clientsAtOnce)
 	for _, r := range runs {
 		group.Go(func() error {
-			told, err := listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], key)
+			told, err := listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], keys[r.cell.Client])
 			if err != nil {
 				return err
 			}
@@ -135,7 +136,40 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	checkBindings(t, mesh)
 	return found
+}
+
+// atMesh names an endpoint as a caller or an agent of the mesh.
+func atMesh(e Endpoint) string { return strings.ReplaceAll(e.String(), "/", "-") }
+
+// checkBindings looks into the records for whether each client and each agent
+// really spoke the binding that its row or column names.
+func checkBindings(t *testing.T, mesh *Mesh) {
+	t.Helper()
+	calls, err := mesh.Calls(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := map[string]Binding{}
+	for _, e := range Endpoints() {
+		wants[atMesh(e)] = e.Binding
+	}
+	wrong := map[string]bool{}
+	for _, c := range calls {
+		if want := wants[c.Caller]; c.CallerBinding != string(want) {
+			wrong[fmt.Sprintf("the client %s spoke %s", c.Caller, c.CallerBinding)] = true
+		}
+		if want := wants[c.Agent]; c.AgentBinding != "" && c.AgentBinding != string(want) {
+			wrong[fmt.Sprintf("the agent %s was called over %s", c.Agent, c.AgentBinding)] = true
+		}
+	}
+	for sentence := range wrong {
+		t.Error(sentence)
+	}
+	if len(calls) == 0 {
+		t.Error("no call is recorded")
+	}
 }
 
 // listen plays the scenarios and returns what the client was told.

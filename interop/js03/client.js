@@ -3,7 +3,7 @@
 
 import { parseArgs } from 'node:util';
 
-import { ClientFactory, ClientFactoryOptions, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
+import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
 import { Recorder } from '../js/steady.js';
@@ -53,8 +53,8 @@ const TRANSPORTS = {
 
 /** connect reads the card at the agent's address, which must end in a slash. */
 async function connect(base, binding) {
-  const transports = [TRANSPORTS[binding || 'JSONRPC']()];
-  return new ClientFactory(ClientFactoryOptions.createFrom(ClientFactoryOptions.default, { transports })).createFromUrl(base);
+  // Not made from the SDK's default options: those would add transports.
+  return new ClientFactory({ transports: [TRANSPORTS[binding || 'JSONRPC']()] }).createFromUrl(base);
 }
 
 // play runs one scenario and prints its document.
