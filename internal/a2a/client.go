@@ -101,9 +101,11 @@ func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.He
 	}
 	switch ep.Binding {
 	case JSONRPC:
-		return c.doRPC(ctx, ep, q, header)
+		reply, err := c.doRPC(ctx, ep, q, header)
+		return c.lead(ctx, ep, q, header, reply, err)
 	case HTTPJSON:
-		return c.doREST(ctx, ep, q, header)
+		reply, err := c.doREST(ctx, ep, q, header)
+		return c.lead(ctx, ep, q, header, reply, err)
 	case GRPC:
 		if c.GRPC != nil {
 			return c.GRPC.Do(ctx, ep, q, header)

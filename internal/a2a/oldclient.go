@@ -1,7 +1,9 @@
 package a2a
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -143,4 +145,49 @@ func bareError(body []byte) *Error {
 		return nil
 	}
 	return DecodeRPC(object)
+}
+
+// lead asks for the task that a subscription at an agent of 0.3 is about: in 1.0
+// the first frame shows it, in 0.3 only what follows is promised. It is asked for
+// once the stream is open, so that nothing falls between the two.
+func (c *Client) lead(ctx context.Context, ep Endpoint, q *Request, header http.Header, reply *Reply, err error) (*Reply, error) {
+	if err != nil || q.Method != SubscribeToTask {
+		return reply, err
+	}
+	stream, ok := reply.Stream.(*clientStream)
+	if !ok || !stream.leads {
+		return reply, nil
+	}
+	get := &Request{Version: V10, Method: GetTask, Params: append(append(jsontext.Value(`{"id":`), jsonwire.Quote(q.Facts.TaskID)...), '}')}
+	if task, err := c.Do(ctx, ep, get, header); err == nil && task.Err == nil {
+		stream.snapshot = task.Result
+	}
+	return reply, nil
+}
+
+// leading is the first frame of a stream of a 0.3 agent, given the first that
+// came. In 1.0 it shows the task, or is a message: where it is neither, the task
+// as the agent had it goes before, or as much of it as the event tells.
+func (s *clientStream) leading(f Frame) Frame {
+	if f.Facts.Kind != KindStatusUpdate && f.Facts.Kind != KindArtifactUpdate {
+		return f
+	}
+	task := s.snapshot
+	if task == nil {
+		status, _ := jsonwire.Get(f.Result, "/statusUpdate/status")
+		if status == nil {
+			status = jsontext.Value(`{"state":"` + StateWorking + `"}`) // it makes artifacts
+		}
+		task = append(jsontext.Value(`{"id":`), jsonwire.Quote(f.Facts.TaskID)...)
+		task = append(append(task, `,"contextId":`...), jsonwire.Quote(f.Facts.ContextID)...)
+		task = append(append(append(task, `,"status":`...), status...), '}')
+	}
+	frame := append(append(jsontext.Value(`{"task":`), task...), '}')
+	sink := new(factSink)
+	sink.reset()
+	if operations[SubscribeToTask].result.Check(frame, jsonwire.CheckOptions{Sink: sink, Lax: true, Limits: roomier(s.x.limits())}) != nil {
+		return f
+	}
+	s.held = &f
+	return Frame{Result: frame, Facts: &sink.facts}
 }
