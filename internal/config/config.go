@@ -34,6 +34,7 @@ type Config struct {
 	Retention Retention
 	Agents    Agents
 	Keys      Keys
+	Push      Push
 	Watch     Watch
 	Log       Log
 	Telemetry Telemetry
@@ -132,10 +133,11 @@ type Limits struct {
 
 // Retention says how long finished records are kept.
 type Retention struct {
-	Calls  time.Duration
-	Events time.Duration
-	Tasks  time.Duration
-	Sweep  time.Duration // pause between two removals
+	Calls       time.Duration
+	Events      time.Duration
+	Tasks       time.Duration
+	DeadLetters time.Duration
+	Sweep       time.Duration // pause between two removals
 }
 
 // Agents says how the registry keeps its view of agents current.
@@ -148,6 +150,16 @@ type Agents struct {
 type Keys struct {
 	Rotation time.Duration // age at which a key is replaced
 	Overlap  time.Duration // how long a replaced key stays published
+}
+
+// Push says how events are delivered to those who subscribed to them.
+type Push struct {
+	Timeout    time.Duration // of one attempt
+	GiveUp     time.Duration // after an event happened, before it becomes a dead letter
+	RetryFirst time.Duration // pause after a first failed attempt; doubled after each
+	RetryMax   time.Duration // longest such pause
+	Concurrent int           // attempts at once
+	PerHost    int           // attempts at once at one host
 }
 
 // Watch says how the mesh asks about tasks that nobody watches.
@@ -250,8 +262,9 @@ func Default() *Config {
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),
-		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
+		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, DeadLetters: 30 * day, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
+		Push:        Push{Timeout: 15 * time.Second, GiveUp: day, RetryFirst: 5 * time.Second, RetryMax: time.Hour, Concurrent: 256, PerHost: 8},
 		Keys:        Keys{Rotation: 90 * day, Overlap: 7 * day},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
 		Log:         Log{Level: LogInfo, Format: LogText},

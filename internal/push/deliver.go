@@ -83,8 +83,8 @@ var ErrLost = errors.New("push: the claim is lost")
 
 // Meter counts deliveries.
 type Meter interface {
-	// Attempt counts one attempt. age is how long ago the event happened.
-	Attempt(ctx context.Context, result Result, took, age time.Duration)
+	// Attempt counts one attempt by its Result. age is how long ago the event happened.
+	Attempt(ctx context.Context, result string, took, age time.Duration)
 	// Dead counts a dead letter.
 	Dead(ctx context.Context)
 }
