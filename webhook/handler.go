@@ -21,9 +21,9 @@ const remembered = 10_000
 //
 // The mesh is answered with 204 where take returns nil, with 410 where it returns
 // ErrGone, and with 500 on any other error: then the event comes again. What
-// cannot be verified is answered with a status of 4xx and no reason; errors, if
-// not nil, is told of it.
-func (v *Verifier) Handler(take func(ctx context.Context, d *Delivery) error, refused ...func(*http.Request, error)) http.Handler {
+// cannot be verified is answered with a status of 4xx and no reason; Config.Refused
+// is told it.
+func (v *Verifier) Handler(take func(ctx context.Context, d *Delivery) error) http.Handler {
 	seen := &recent{known: map[string]bool{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -36,10 +36,8 @@ func (v *Verifier) Handler(take func(ctx context.Context, d *Delivery) error, re
 			if err = take(r.Context(), d); err == nil {
 				seen.add(d.ID)
 			}
-		} else if err != nil {
-			for _, tell := range refused {
-				tell(r, err)
-			}
+		} else if err != nil && v.config.Refused != nil {
+			v.config.Refused(r, err)
 		}
 		w.WriteHeader(statusOf(err))
 	})

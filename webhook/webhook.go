@@ -52,6 +52,10 @@ type Config struct {
 	// Expect reports whether pushes of a task are expected. Nil: of any.
 	Expect func(taskID string) bool
 
+	// Refused is told by a Handler of every delivery that it does not take, and why.
+	// Nil: nobody is.
+	Refused func(r *http.Request, err error)
+
 	// KeysURL is where the mesh publishes its keys; empty: /.well-known/jwks.json
 	// at Issuer. It must be https, but for loopback addresses.
 	KeysURL string
