@@ -20,7 +20,7 @@ func (a *App) openPushes(ctx context.Context) error {
 		return err
 	}
 	c := a.cfg.Push
-	fetches := a.guard().FetchClient(netguard.FetchOptions{Timeout: c.Timeout, HeaderTimeout: c.Timeout, UserAgent: "parley-push"})
+	fetches := a.guard().FetchClient(netguard.FetchOptions{Timeout: c.Timeout, HeaderTimeout: c.Timeout, UserAgent: "parley-push", Webhooks: true})
 	a.pushes = push.NewDispatcher(push.Options{
 		Outbox: a.store, Post: webhooks{fetches}, Keys: pushKeys{a.keyring}, Issuer: a.ready.Public,
 		Meter: meter, Environment: a.cfg.Environment, Log: a.log, Now: a.opts.Now,
@@ -65,7 +65,7 @@ func (w webhooks) Post(ctx context.Context, url string, header map[string]string
 	return push.Answer{}, errors.New(failed.Problem)
 }
 
-var errNotAllowed = errors.New("not connected: the host's address is not one that webhooks may have; public addresses need https on port 443, others a line in network.allow")
+var errNotAllowed = errors.New("not connected: the host's address is not one that webhooks may have; public addresses need https on port 443 or one from 1024 on, others a line in network.allow")
 
 // pushKeys are the mesh's keys as deliveries use them.
 type pushKeys struct{ ring *keyring.Ring }

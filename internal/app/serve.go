@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/signon"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
@@ -128,6 +130,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
 		Limits:   gatewayLimits(c.Limits),
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
+		Push:     a.pushOptions(),
 		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
@@ -147,6 +150,23 @@ func (a *App) openGateway(ctx context.Context) error {
 	return nil
 }
 
+// pushOptions are the parts of the push relay; nil where it is switched off.
+func (a *App) pushOptions() *gateway.PushOptions {
+	c := a.cfg.Push
+	if !c.Relay {
+		return nil
+	}
+	guard := a.guard()
+	o := &gateway.PushOptions{
+		Store: a.store, Events: a.store, Most: push.Limits{PerTask: c.PerTask, PerPrincipal: c.PerPrincipal},
+		CheckURL: func(raw string) error { _, err := guard.CheckWebhook(raw); return err },
+	}
+	if c.Callbacks {
+		o.Callback = cmp.Or(c.CallbackURL, a.ready.Public)
+	}
+	return o
+}
+
 func (a *App) openControl(context.Context) (err error) {
 	a.control, err = control.NewServer(control.Options{
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
@@ -160,12 +180,13 @@ func (a *App) openControl(context.Context) (err error) {
 // startServers serves every listener in group.
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
+	pushed := door{gateway.CallbackPrefix, http.HandlerFunc(a.gateway.ServeCallback)}
 	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
 	described, keys := door{signon.MetadataPath, a.metadata}, door{jwksPath, http.HandlerFunc(a.serveJWKS)}
-	both := doors{edge, managed, described, keys}
+	both := doors{edge, pushed, managed, described, keys}
 	main := both
 	if l.control != nil {
-		main = doors{edge, described, keys}
+		main = doors{edge, pushed, described, keys}
 		a.start(group, l.control, doors{managed, described}, false)
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)

@@ -50,6 +50,9 @@ func (a *App) prune(ctx context.Context) error {
 		case gone != store.Pruned{}:
 			a.log.Info("old records removed", "calls", gone.Calls, "events", gone.Events, "tasks", gone.Tasks, "contexts", gone.Contexts)
 		}
+		if _, err := a.store.EndRelays(ctx, now.Add(-a.cfg.Push.Keep)); err != nil && ctx.Err() == nil {
+			a.log.Warn("push notification configs of final tasks not removed; the next sweep tries again", "err", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil

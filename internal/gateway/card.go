@@ -97,6 +97,7 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		},
 		ExtendedAgentCard: &no,
+		PushNotifications: g.Push != nil, // the mesh sees to it, whatever the agent can do
 	}
 	if g.PublicGRPC != "" {
 		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})

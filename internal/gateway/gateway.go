@@ -116,6 +116,8 @@ type Options struct {
 
 	Limits Limits
 	Watch  WatchOptions
+	// Push is the push relay; nil where it is switched off.
+	Push *PushOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
 }
@@ -149,6 +151,7 @@ type Gateway struct {
 	standings *standings
 	bounds    atomic.Pointer[Limits] // in force; Options.Limits are those of the start
 	rates     rates
+	relays    *relays
 
 	lostMu    sync.Mutex
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
@@ -164,7 +167,7 @@ func New(o Options) *Gateway {
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
-		standings: newStandings(),
+		standings: newStandings(), relays: newRelays(),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
@@ -189,7 +192,10 @@ func (g *Gateway) Restore(ctx context.Context) error {
 		return err
 	}
 	g.Adopt(records)
-	return nil
+	if g.Push == nil {
+		return nil
+	}
+	return g.restoreRelays(ctx)
 }
 
 // Adopt takes up open calls that another process had, each with a task.
@@ -201,9 +207,15 @@ func (g *Gateway) Adopt(records []*call.Record) {
 	}
 }
 
-// Run watches the tasks that nobody follows, until ctx ends.
+// Run watches the tasks that nobody follows, and those of which somebody is to
+// be told, until ctx ends.
 func (g *Gateway) Run(ctx context.Context) error {
-	g.watch.run(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { g.watch.run(ctx) })
+	if g.Push != nil {
+		both.Go(func() { g.runRelays(ctx) })
+	}
+	both.Wait()
 	return nil
 }
 

@@ -39,7 +39,8 @@ type Call struct {
 	arrived time.Time
 	lapsed  time.Time // end of the last step
 	sees    seen
-	turnOf  parley.CallID // the call that began the task this one names; zero for none
+	turnOf  parley.CallID                   // the call that began the task this one names; zero for none
+	wants   *a2a.TaskPushNotificationConfig // of the call's own task, until it is kept; nil for none
 }
 
 // seen is what the exchange showed of a task.

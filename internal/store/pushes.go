@@ -111,17 +111,35 @@ func (t *tx) roomForSubscription(op parley.Op, s *push.Subscription, most push.L
 			return parley.E(op, parley.Exhausted, parley.Subject(s.Task.ID), fmt.Sprintf("the task has %d push notification configs, which is the limit: delete one first", most.PerTask), nil)
 		}
 	}
-	if most.PerPrincipal > 0 {
-		if _, err := t.first(n[:], `SELECT count(*) FROM push_subscriptions s JOIN push_relays r
-			ON r.agent = s.agent AND r.instance = s.instance AND r.task_id = s.task_id
-			WHERE s.principal = ? AND r.ended_at IS NULL`, string(s.Principal)); err != nil {
-			return err
-		}
-		if n[0].(int64) >= int64(most.PerPrincipal) {
-			return parley.E(op, parley.Exhausted, parley.Subject(s.Principal), fmt.Sprintf("there are %d push notification configs for unfinished tasks, which is the limit of a principal: delete some first", most.PerPrincipal), nil)
-		}
+	if most.PerPrincipal <= 0 {
+		return nil
 	}
-	return nil
+	if _, err := t.first(n[:], countSubscriptions, string(s.Principal)); err != nil {
+		return err
+	}
+	return roomFor(op, s.Principal, n[0].(int64), most)
+}
+
+const countSubscriptions = `SELECT count(*) FROM push_subscriptions s JOIN push_relays r
+	ON r.agent = s.agent AND r.instance = s.instance AND r.task_id = s.task_id
+	WHERE s.principal = ? AND r.ended_at IS NULL`
+
+func roomFor(op parley.Op, principal parley.PrincipalName, n int64, most push.Limits) error {
+	if most.PerPrincipal <= 0 || n < int64(most.PerPrincipal) {
+		return nil
+	}
+	return parley.E(op, parley.Exhausted, parley.Subject(principal), fmt.Sprintf("there are %d push notification configs for unfinished tasks, which is the limit of a principal: delete some first", most.PerPrincipal), nil)
+}
+
+// RoomForSubscription gives a parley.Exhausted error where the principal has as
+// many subscriptions as it may have.
+func (db *DB) RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error {
+	const op parley.Op = "store.room_for_subscription"
+	var n int64
+	if err := db.read.QueryRowContext(ctx, countSubscriptions, string(principal)).Scan(&n); err != nil {
+		return db.fault(op, parley.Subject(principal), err)
+	}
+	return roomFor(op, principal, n, most)
 }
 
 func taskArgs(k call.TaskKey) []driver.Value {

@@ -121,6 +121,8 @@ func testSubscriptionLimits(t *testing.T, s Store) {
 	must(t, try("alice", one, "a")) // replaces
 	must(t, try("alice", two, "a"))
 	wantKind(t, "a fourth of one principal", try("alice", two, "b"), parley.Exhausted)
+	wantKind(t, "room for a fourth", s.RoomForSubscription(ctx, "alice", most), parley.Exhausted)
+	must(t, s.RoomForSubscription(ctx, "bob", most))
 	must(t, try("bob", three, "a"))
 	wantKind(t, "another's task", try("bob", one, "z"), parley.NotFound)
 	wantKind(t, "a task that is not there", try("bob", call.TaskKey{Agent: "echo", ID: "none"}, "z"), parley.NotFound)

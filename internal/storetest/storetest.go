@@ -43,6 +43,7 @@ type Store interface {
 	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
 	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
 	push.Store
+	RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error
 	Relay(ctx context.Context, task call.TaskKey) (*push.Relay, error)
 	RelayByCallback(ctx context.Context, callback string) (*push.Relay, error)
 	DueRelays(ctx context.Context, by time.Time, limit int) ([]*push.Relay, error)
