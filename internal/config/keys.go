@@ -127,7 +127,7 @@ func (c *Config) upkeepKeys() []key {
 		{"push.give_up", duration(&c.Push.GiveUp, time.Minute, 30*day), "", "How long after an event its delivery is tried before it becomes a dead letter."},
 		{"push.retry_first", duration(&c.Push.RetryFirst, 100*time.Millisecond, time.Hour), "", "Pause after a failed attempt, doubled after each; up to a half is taken off by chance."},
 		{"push.retry_max", duration(&c.Push.RetryMax, 100*time.Millisecond, day), "", "Longest such pause, unless the receiver asks for a longer one."},
-		{"push.concurrent", count(&c.Push.Concurrent, 1, 10_000), "", "Attempts under way at once, of each replica. No principal has more than half of them, and neither have hosts that keep attempts waiting."},
+		{"push.concurrent", count(&c.Push.Concurrent, 1, 10_000), "", "Attempts under way at once, of each replica. No principal has more than a quarter of them, and hosts that keep attempts waiting have half at most."},
 		{"push.per_host", count(&c.Push.PerHost, 1, 1000), "", "Attempts under way at once at one host."},
 		{"keys.rotation", duration(&c.Keys.Rotation, time.Hour, maxDuration), "", "Age at which a key with which the mesh signs is replaced; see [keys](keys.md)."},
 		{"keys.overlap", duration(&c.Keys.Overlap, time.Hour, maxDuration), "", "How long a replaced key stays published at `/.well-known/jwks.json`: longer than anybody may keep what it has signed."},
