@@ -42,7 +42,6 @@ func TestPostgres(t *testing.T) {
 	})
 }
 
-<<<<<<< HEAD
 func TestJournalLimits(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		storetest.RunJournalLimits(t, func(t *testing.T, l stream.Limits) storetest.Store { return open(t, store.Options{Journal: l}) })
@@ -52,11 +51,11 @@ func TestJournalLimits(t *testing.T) {
 			return open(t, store.Options{Journal: l, Postgres: store.Postgres{URL: pgtest.Database(t)}})
 		})
 	})
-=======
+}
+
 // Two replicas that need the first key at the same moment sign with one.
 func TestMeshKeyRaceOfReplicas(t *testing.T) {
 	t.Setenv("PARLEY_TEST_MASTER", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
 	opt := store.Options{MasterKey: "env:PARLEY_TEST_MASTER", Postgres: store.Postgres{URL: pgtest.Database(t)}}
 	storetest.RaceForKeys(t, open(t, opt), open(t, opt))
->>>>>>> keyring
 }
