@@ -43,11 +43,11 @@ type Options struct {
 	NoStreaming bool
 	// Push sends the push notifications of tasks to whoever asks for them; nil:
 	// the agent sends none, and says so.
-	Push *http.Client
-	Extended    Extended
-	Extensions  []a2a.AgentExtension // declared in the card
-	Reserved    []a2a.AgentExtension // declared in the extended card only
-	InputModes  []string             // media types taken; empty means DefaultInputModes
+	Push       *http.Client
+	Extended   Extended
+	Extensions []a2a.AgentExtension // declared in the card
+	Reserved   []a2a.AgentExtension // declared in the extended card only
+	InputModes []string             // media types taken; empty means DefaultInputModes
 
 	MaxTasks int           // tasks kept; 0 means DefaultMaxTasks
 	MaxBytes int64         // of all messages kept; 0 means DefaultMaxBytes
