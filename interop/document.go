@@ -3,6 +3,7 @@ package interop
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -99,6 +100,7 @@ type file struct {
 }
 
 type task struct {
+	Final  *bool `json:"final"` // of version 0.3, in status updates
 	Status struct {
 		State   string   `json:"state"`
 		Message *message `json:"message"`
@@ -190,8 +192,15 @@ func (t task) tell() string {
 		b.WriteString("; " + a.ID + a.tell())
 	}
 	b.WriteString(tellMetadata(t.Metadata))
+	if t.Final != nil && *t.Final != slices.Contains(endsTurn, strings.TrimPrefix(state, "TASK_STATE_")) {
+		fmt.Fprintf(&b, " final %t", *t.Final)
+	}
 	return b.String()
 }
+
+// endsTurn are the states with which a stream of version 0.3 ends: their updates
+// are final. An update is told to be final or not only where it should not be.
+var endsTurn = []string{"COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
 
 func (c chunk) tell() string {
 	sign := ""

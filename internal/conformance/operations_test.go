@@ -333,7 +333,9 @@ var operationChecks = map[int]check{
 		opt.Reserved = []a2a.AgentExtension{{URI: extension}}
 		v := w.another(t, Variant{Agent: opt})
 		c := v.as(t, v.Alice).with("A2A-Extensions", extension)
-		send := func() string { return c.call("SendMessage", say("tck-complete-task", nil)).header.Get("A2A-Extensions") }
+		send := func() string {
+			return c.call("SendMessage", say("tck-complete-task", nil)).header.Get("A2A-Extensions")
+		}
 		if got := send(); got != "" {
 			t.Errorf("by the public card the extension %q is active", got)
 		}

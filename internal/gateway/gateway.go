@@ -115,7 +115,10 @@ type Options struct {
 	CardsNeedCredential bool
 
 	Limits Limits
-	Watch  WatchOptions
+	// MessageWindow is how long a message that is sent again is known as such;
+	// 0 or less for never.
+	MessageWindow time.Duration
+	Watch         WatchOptions
 	// Push is the push relay; nil where it is switched off.
 	Push *PushOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.

@@ -72,6 +72,7 @@ type Request struct {
 	Body      []byte      // sent as it is
 	MaxBody   int64       // for this fetch, instead of the client's; zero: the client's
 	AnyStatus bool        // hand out every response but redirects instead of failing unless 2xx
+	NoBody    bool        // leave the response's body unread, whatever its size and form
 }
 
 // Response is what came back, whole.
@@ -159,6 +160,9 @@ func (f *fetch) read(resp *http.Response) (*Response, error) {
 	}
 	if !f.request.AnyStatus && (resp.StatusCode < 200 || resp.StatusCode > 299) {
 		return out, f.failStatus(resp, fmt.Sprintf("answered with status %d", resp.StatusCode))
+	}
+	if f.request.NoBody {
+		return out, nil
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, f.fail(ReasonProtocol, "answered compressed although that was not asked for: turn compression off for this path", nil)

@@ -57,7 +57,10 @@ func (db *DB) Subscribe(ctx context.Context, s *push.Subscription, r *push.Relay
 		if there {
 			kept.ID, kept.Cursor, kept.Created = known[0].(string), known[1].(int64), fromMicros(known[2].(int64))
 			_, err := tx.run(`UPDATE push_subscriptions SET target = ?, owner = ?, version = ? WHERE id = ?`, sealed, string(row.Owner), row.Version, kept.ID)
-			return err
+			if err != nil {
+				return err
+			}
+			return tx.deliverTo(&kept)
 		}
 		if err := tx.roomForSubscription(op, &row, most); err != nil {
 			return err
@@ -68,7 +71,10 @@ func (db *DB) Subscribe(ctx context.Context, s *push.Subscription, r *push.Relay
 		_, err = tx.run(`INSERT INTO push_subscriptions (`+subscriptionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
 			row.ID, string(row.Task.Agent), row.Task.Instance, row.Task.ID, row.ConfigID, string(row.Principal), string(row.Owner),
 			sealed, row.Version, row.Cursor, micros(row.Created))
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.deliverTo(&row)
 	}))
 	if err == nil {
 		*s = kept
@@ -363,7 +369,7 @@ func (db *DB) DropRelay(ctx context.Context, task call.TaskKey) (dropped bool, e
 
 const endedRelays = `DELETE FROM push_relays WHERE callback IN (SELECT callback FROM push_relays r WHERE ended_at < ?
 	AND NOT EXISTS (SELECT 1 FROM push_subscriptions s WHERE s.agent = r.agent AND s.instance = r.instance AND s.task_id = r.task_id
-		AND s.cursor_seq < r.seen_seq) LIMIT ?)`
+		AND s.cursor_seq < r.seen_seq AND NOT EXISTS (SELECT 1 FROM push_deliveries d WHERE d.subscription = s.id AND d.ended_at IS NOT NULL)) LIMIT ?)`
 
 // EndRelays takes away the relays, with their subscriptions, of tasks whose last
 // event came before then and went to every subscriber.

@@ -93,6 +93,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Recover", testRecover},
 		{"ReadsSeeUnwaited", testReadsSeeUnwaited},
 		{"TaskOwnership", testTaskOwnership},
+		{"SentMessages", testSentMessages},
 		{"OwnershipRace", testOwnershipRace},
 		{"BegunContextRace", testBegunContextRace},
 		{"FinalTaskStays", testFinalTaskStays},

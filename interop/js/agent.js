@@ -36,7 +36,7 @@ function newCard(base, grpcPort) {
         id: 'script',
         name: 'Script',
         description:
-          'Does what the first word of the message says: echo, task, slow, ask, fail, reject, data, headers, relay.',
+          'Does what the first word of the message says: echo, task, slow, ask, fail, reject, data, file, headers, relay.',
         tags: ['sample'],
         examples: ['echo hello', 'slow 200 report'],
         inputModes: [],

@@ -121,3 +121,13 @@ func ends(state enum) bool {
 	}
 	return false
 }
+
+// StateToV1 is the 1.0 name of a task state in either dialect; what is none stays
+// as it is.
+func StateToV1(state string) string {
+	e, err := reader{lax: true}.enumToV1(enum(jsonwire.Quote(state)), states)
+	if err != nil {
+		return state
+	}
+	return jsonwire.String(jsontext.Value(e))
+}

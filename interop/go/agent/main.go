@@ -58,7 +58,7 @@ func newCard(base, grpcAddress string, o peer.Options) (*a2a.AgentCard, error) {
 		Skills: []a2a.AgentSkill{{
 			ID:          "script",
 			Name:        "Script",
-			Description: "Does what the first word of the message says: echo, task, slow, ask, fail, reject, data, headers, relay.",
+			Description: "Does what the first word of the message says: echo, task, slow, ask, fail, reject, data, file, headers, relay.",
 			Tags:        []string{"sample"},
 			Examples:    []string{"echo hello", "slow 200 report"},
 		}},

@@ -16,7 +16,7 @@ const unknownTask = a2a.TaskID(peer.UnknownTask)
 // unknownExtension stands for an extension neither side has heard of.
 const unknownExtension = "https://extensions.invalid/unknown/v1"
 
-var scenarioNames = []string{"send", "stream", "get", "list", "cancel", "subscribe", "input", "errors", "headers"}
+var scenarioNames = []string{"send", "stream", "get", "list", "cancel", "subscribe", "input", "files", "errors", "headers"}
 
 type scenario func(context.Context, *a2aclient.Client, *peer.Recorder)
 
@@ -28,6 +28,7 @@ var scenarios = map[string]scenario{
 	"cancel":    cancel,
 	"subscribe": subscribe,
 	"input":     input,
+	"files":     files,
 	"errors":    failures,
 	"headers":   headers,
 }
@@ -163,6 +164,20 @@ func input(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
 		return true
 	})
 	peer.Stream(r, "stream", c.SendStreamingMessage(ctx, sayOn(task, "blue")), nil)
+}
+
+func files(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
+	raw := a2a.NewRawPart([]byte{0, 1, 254, 255})
+	raw.Filename, raw.MediaType = "note.bin", "application/octet-stream"
+	link := a2a.NewFileURLPart("https://files.invalid/tea.png", "image/png")
+	link.Filename = "tea.png"
+	request := say("file")
+	request.Message.Parts = append(request.Message.Parts, raw, link)
+	result, err := c.SendMessage(ctx, request)
+	r.Answer("send", result, err)
+	request = say("file")
+	request.Message.Parts = append(request.Message.Parts, raw)
+	peer.Stream(r, "stream", c.SendStreamingMessage(ctx, request), nil)
 }
 
 func failures(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
