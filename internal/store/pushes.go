@@ -162,20 +162,30 @@ const selectSubscriptions = `SELECT ` + subscriptionColumns + ` FROM push_subscr
 func (db *DB) scanSubscription(ctx context.Context, row scanner) (*push.Subscription, error) {
 	var s push.Subscription
 	var sealed []byte
-	if err := row.Scan(&s.ID, &s.Task.Agent, &s.Task.Instance, &s.Task.ID, &s.ConfigID, &s.Principal, &s.Owner,
-		&sealed, &s.Version, &s.Cursor, timeColumn{&s.Created}); err != nil {
+	if err := row.Scan(subscriptionRow(&s, &sealed)...); err != nil {
 		return nil, err
 	}
+	return &s, db.openTarget(ctx, &s, sealed)
+}
+
+// subscriptionRow is where the columns of a subscription go.
+func subscriptionRow(s *push.Subscription, sealed *[]byte) []any {
+	return []any{&s.ID, &s.Task.Agent, &s.Task.Instance, &s.Task.ID, &s.ConfigID, &s.Principal, &s.Owner,
+		sealed, &s.Version, &s.Cursor, timeColumn{&s.Created}}
+}
+
+// openTarget fills in what rests sealed.
+func (db *DB) openTarget(ctx context.Context, s *push.Subscription, sealed []byte) error {
 	plain, err := db.vault.Open(ctx, s.Owner, targetPlace(s.Task, s.ConfigID), sealed)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var target pushTarget
 	if err := json.Unmarshal(plain, &target); err != nil {
-		return nil, err
+		return err
 	}
 	s.URL, s.Token, s.AuthScheme, s.AuthCredentials = target.URL, target.Token, target.Scheme, target.Credentials
-	return &s, nil
+	return nil
 }
 
 func (db *DB) subscription(ctx context.Context, op parley.Op, subject string, where string, args ...any) (*push.Subscription, error) {

@@ -43,7 +43,7 @@ func subscribe(t *testing.T, s Store, who parley.PrincipalName, task call.TaskKe
 	return sub
 }
 
-func claim(t *testing.T, s Store, r *push.Relay, until time.Time) {
+func claimRelay(t *testing.T, s Store, r *push.Relay, until time.Time) {
 	t.Helper()
 	if claimed, err := s.ClaimRelay(t.Context(), r, until); err != nil || !claimed {
 		t.Fatalf("claimed %t, %v", claimed, err)
@@ -136,7 +136,7 @@ func testSubscriptionLimits(t *testing.T, s Store) {
 	// Tasks that are over count no more.
 	r, err := s.Relay(ctx, one)
 	must(t, err)
-	claim(t, s, r, at(20))
+	claimRelay(t, s, r, at(20))
 	r.Ended, r.LookAt = at(9), time.Time{}
 	must(t, s.SaveRelay(ctx, r))
 	must(t, try("alice", two, "b"))
@@ -234,7 +234,7 @@ func testRelays(t *testing.T, s Store) {
 	}
 	// Somebody asks while a look is under way: it stays due, but nobody else looks
 	// meanwhile.
-	claim(t, s, again, at(60))
+	claimRelay(t, s, again, at(60))
 	must(t, s.NudgeRelay(ctx, task, at(50)))
 	must(t, s.NudgeRelay(ctx, task, at(55)))
 	if due(59) != 0 || due(60) != 1 {
@@ -248,10 +248,10 @@ func testRelays(t *testing.T, s Store) {
 	// Whoever was too slow writes nothing any more.
 	slow, err := s.Relay(ctx, task)
 	must(t, err)
-	claim(t, s, slow, at(80))
+	claimRelay(t, s, slow, at(80))
 	taker, err := s.Relay(ctx, task)
 	must(t, err)
-	claim(t, s, taker, at(90))
+	claimRelay(t, s, taker, at(90))
 	slow.Seen, slow.LookAt = "stale", at(81)
 	saved, err = s.SaveUpstream(ctx, slow)
 	must(t, err)
@@ -314,7 +314,7 @@ func testRelaysEnd(t *testing.T, s Store) {
 		subs[id] = subscribe(t, s, "alice", task, "x")
 		r, err := s.Relay(ctx, task)
 		must(t, err)
-		claim(t, s, r, at(20))
+		claimRelay(t, s, r, at(20))
 		r.SeenSeq, r.Ended, r.LookAt = 5, at(10*i), time.Time{}
 		must(t, s.SaveRelay(ctx, r))
 	}

@@ -43,6 +43,11 @@ type Store interface {
 	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
 	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
 	push.Store
+	push.Outbox
+	push.Letters
+	RetryPushNow(ctx context.Context, subscription string) error
+	PushStates(ctx context.Context, f push.StateFilter) ([]*push.State, error)
+	PushLetters(ctx context.Context, f push.LetterFilter) ([]*push.Letter, error)
 	RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error
 	Relay(ctx context.Context, task call.TaskKey) (*push.Relay, error)
 	RelayByCallback(ctx context.Context, callback string) (*push.Relay, error)
@@ -112,6 +117,11 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Relays", testRelays},
 		{"RelayClaimRace", testRelayClaimRace},
 		{"RelaysEnd", testRelaysEnd},
+		{"PushTurns", testPushTurns},
+		{"PushLeaseEnds", testPushLeaseEnds},
+		{"PushClaimRace", testPushClaimRace},
+		{"PushEnds", testPushEnds},
+		{"PushFairness", testPushFairness},
 		{"Journal", testJournal},
 		{"JournalReadsAreBounded", testJournalReadsAreBounded},
 		{"JournalOrder", testJournalOrder},
