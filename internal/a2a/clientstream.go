@@ -104,25 +104,36 @@ func (s *clientStream) readRPC(data []byte) (Frame, error) {
 // readREST reads a bare StreamResponse, or an error object: the protocol gives it
 // no form inside a stream, SDKs send that of a failed call.
 func (s *clientStream) readREST(event string, data []byte) (Frame, error) {
+	if s.x.old {
+		return s.readOldREST(event, data)
+	}
 	sink := new(factSink)
 	sink.reset()
 	problems := s.x.resultShape().Check(data, s.x.checkOptions(sink))
 	if problems == nil && event != "error" {
 		return Frame{Result: data, Facts: &sink.facts}, nil
 	}
-	e := &Error{}
-	if e.readStatus(data) || e.readRPC(data) || e.readProblem(data) {
-		c, ok := categoryOf(e.Reason)
-		if !ok {
-			c, ok = categoryByHTTP(e.HTTP, e.Status)
-		}
-		e.fill(c, ok)
+	if e := eventError(data); e != nil {
 		return Frame{Err: e}, nil
 	}
 	if problems == nil {
 		return Frame{}, fmt.Errorf("%w: an error event that carries none", ErrNotA2A)
 	}
 	return Frame{}, fmt.Errorf("%w: %w", ErrNotA2A, problems[0])
+}
+
+// eventError reads an error that came as an event; nil if it is none.
+func eventError(data []byte) *Error {
+	e := &Error{}
+	if !e.readStatus(data) && !e.readRPC(data) && !e.readProblem(data) {
+		return nil
+	}
+	c, ok := categoryOf(e.Reason)
+	if !ok {
+		c, ok = categoryByHTTP(e.HTTP, e.Status)
+	}
+	e.fill(c, ok)
+	return e
 }
 
 // apart runs f on a goroutine of its own and returns when f has, with f's panic.

@@ -23,11 +23,11 @@ type RawEditor func(m Method, raw []byte, path string, value jsontext.Value) ([]
 func OpenMessage(b Binding, m Method, header http.Header, opt ServerOptions) (*Request, *Error) {
 	q := &Request{Binding: b, Method: m, Header: header, opt: opt, Extensions: splitExtensions(header[keyExtensions])}
 	q.Facts.HistoryLength = -1
-	q.Version = majorMinor(Version(strings.TrimSpace(header.Get(keyVersion))))
+	q.Version = MajorMinor(Version(strings.TrimSpace(header.Get(keyVersion))))
 	if q.Version != "" && q.Version != V10 {
 		return q, VersionNotSupported(q.Version)
 	}
-	return q, q.settleVersion(false)
+	return q, q.settleVersion(V10, string(m))
 }
 
 // TakeMessage completes a request with its message: as it came, and as the request

@@ -32,7 +32,8 @@ func killBetweenDeliveries(t *testing.T, url string) {
 		env = append(env, storeVariable+"="+url)
 	}
 	p := startProcess(t, dir, env...)
-	_, key := taskAgent(t, p)
+	agent, key := taskAgent(t, p)
+	agent.Answer(tasks(func(string) a2a.TaskState { return a2a.StateCompleted }))
 	r := newReceiver(t)
 	r.trustIssuer(p.ready.Listen, "")
 	var mu sync.Mutex

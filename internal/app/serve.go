@@ -128,10 +128,12 @@ func (a *App) openGateway(ctx context.Context) error {
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
 		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
-		Limits:   gatewayLimits(c.Limits),
-		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
-		Push:     a.pushOptions(),
-		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
+		Limits: gatewayLimits(c.Limits),
+
+		MessageWindow: c.Retention.Messages,
+		Watch:         gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
+		Push:          a.pushOptions(),
+		TokenKey:      a.store.Vault().Derive("list-tasks page tokens"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
 	if err := gauges.Watch(a.measures.Meter()); err != nil {
@@ -152,17 +154,17 @@ func (a *App) openGateway(ctx context.Context) error {
 
 // pushOptions are the parts of the push relay; nil where it is switched off.
 func (a *App) pushOptions() *gateway.PushOptions {
-	c := a.cfg.Push
-	if !c.Relay {
+	section := a.cfg.Push
+	if !section.Relay {
 		return nil
 	}
 	guard := a.guard()
 	o := &gateway.PushOptions{
-		Store: a.store, Events: a.store, Most: push.Limits{PerTask: c.PerTask, PerPrincipal: c.PerPrincipal},
+		Store: a.store, Events: a.store, Most: push.Limits{PerTask: section.PerTask, PerPrincipal: section.PerPrincipal},
 		CheckURL: func(raw string) error { _, err := guard.CheckWebhook(raw); return err },
 	}
-	if c.Callbacks {
-		o.Callback = cmp.Or(c.CallbackURL, a.ready.Public)
+	if section.Callbacks {
+		o.Callback = cmp.Or(section.CallbackURL, a.ready.Public)
 	}
 	return o
 }

@@ -133,9 +133,11 @@ type Limits struct {
 
 // Retention says how long finished records are kept.
 type Retention struct {
-	Calls       time.Duration
-	Events      time.Duration
-	Tasks       time.Duration
+	Calls  time.Duration
+	Events time.Duration
+	Tasks  time.Duration
+	// Messages is how long a repeated message is known as one.
+	Messages    time.Duration
 	DeadLetters time.Duration
 	Sweep       time.Duration // pause between two removals
 }
@@ -269,7 +271,7 @@ func Default() *Config {
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),
-		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, DeadLetters: 30 * day, Sweep: time.Hour},
+		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Messages: time.Hour, DeadLetters: 30 * day, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
 		Keys:        Keys{Rotation: 90 * day, Overlap: 7 * day},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},

@@ -113,6 +113,7 @@ func (c *Config) upkeepKeys() []key {
 		{"retention.calls", duration(&c.Retention.Calls, time.Hour, maxDuration), "", "How long finished calls are kept."},
 		{"retention.events", duration(&c.Retention.Events, time.Hour, maxDuration), "", "How long events are kept."},
 		{"retention.tasks", duration(&c.Retention.Tasks, time.Hour, maxDuration), "", "How long finished tasks are kept; others four times as long, and 30d at least."},
+		{"retention.messages", duration(&c.Retention.Messages, 0, 30*day), "", "How long the ids of messages are remembered: one that is sent again within it is answered with what became of the first, and not worked on twice. Those of open calls are remembered longer. 0: not at all, for callers that give many messages the same id."},
 		{"retention.dead_letters", duration(&c.Retention.DeadLetters, time.Hour, maxDuration), "", "How long pushes that could not be delivered are kept; see [push](push.md)."},
 		{"retention.sweep", duration(&c.Retention.Sweep, time.Second, day), "", "Pause between two removals of what is past its time."},
 		{"agents.refresh", duration(&c.Agents.Refresh, time.Second, 30*day), "", "Pause between two fetches of an agent's card."},

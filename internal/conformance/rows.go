@@ -6,7 +6,6 @@ var (
 	noSigning  = open("cards are not signed yet; signatures of agents are taken out, since the card is changed")
 	noBinding  = never("there is no binding of our own")
 	noClient   = never("Parley passes on what its caller asks and begins nothing of this by itself")
-	noExtended = never("Parley declares no extended card")
 	toOperator = never("the duty of whoever runs an agent, in their documents")
 )
 
@@ -49,8 +48,8 @@ var operationRows = []Row{
 	untested(27, "3.1.8", Must, Server, "a push configuration can be read, by those who may", noPush),
 	untested(28, "3.1.9", Must, Server, "all push configurations of a task are listed", noPush),
 	untested(29, "3.1.10", Must, Server, "deleting a push configuration is final and can be repeated", noPush),
-	{30, "3.1.11", Must, Client, "an extended card is asked for with a credential of a declared scheme", "ClientAuthenticatesForExtendedCard", "", noExtended},
-	untested(31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one from then on", open("no part of Parley uses extended cards yet")),
+	{30, "3.1.11", Must, Client, "an extended card is asked for with a credential of a declared scheme", "ClientAuthenticatesForExtendedCard", "", ""},
+	{31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one from then on", "ExtendedCardReplacesPublicCard", never("the protocol package keeps no cards"), ""},
 }
 
 var parameterRows = []Row{
@@ -161,7 +160,7 @@ var guardRows = []Row{
 	untested(121, "13.2", Should, Server, "push addresses are checked for where they lead", noPush),
 	untested(122, "13.2", Must, Client, "a receiver checks that a notification is genuine", noPush),
 	untested(123, "13.2", Should, Both, "push tokens are secrets and addresses https", noPush),
-	{124, "13.3", Must, Server, "an extended card needs a credential", "ExtendedCardNeedsCredential", "", noExtended},
+	{124, "13.3", Must, Server, "an extended card needs a credential", "ExtendedCardNeedsCredential", "", ""},
 	{125, "13.4", Should, Server, "limits on size and complexity, media types checked, HSTS", "InputIsLimited", "", ""},
 	{126, "13.4", Must, Both, "credentials do not show in logs", "LogsHoldNoCredentials", "", ""},
 	{127, "13.4", Should, Server, "failures to authenticate are logged and limited", "AuthFailuresAreLimited", never("the protocol package knows no credentials"), ""},

@@ -115,7 +115,10 @@ type Options struct {
 	CardsNeedCredential bool
 
 	Limits Limits
-	Watch  WatchOptions
+	// MessageWindow is how long a message that is sent again is known as such;
+	// 0 or less for never.
+	MessageWindow time.Duration
+	Watch         WatchOptions
 	// Push is the push relay; nil where it is switched off.
 	Push *PushOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
@@ -146,6 +149,7 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	extended  extendedCards
 	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
 	standings *standings
@@ -163,7 +167,9 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, open: newOpenCalls(),
 		anonymous: map[parley.AgentName]bool{},
-		cards:     cards{by: map[parley.AgentName]rewritten{}}, schemes: schemesOf(o.OpenIDs, o.ClientCerts),
+		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		extended:  extendedCards{by: map[parley.AgentName]extended{}},
+		schemes:   schemesOf(o.OpenIDs, o.ClientCerts),
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},

@@ -27,6 +27,9 @@ func (g *Gateway) end(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply
 	}
 	g.measure(c, reply)
 	// A task that the caller learns of must be the caller's, durably, before.
+	if c.begun {
+		c.free = c.unsent(reply)
+	}
 	err := g.write(ctx, c, c.newTask() || g.Mates != nil && c.sees.fresh)
 	if err == nil && reply.Err == nil && reply.Facts.Kind != a2a.KindMessage {
 		err = g.subscribeInline(ctx, c)
@@ -74,7 +77,7 @@ func (g *Gateway) write(ctx context.Context, c *Call, wait bool) error {
 		c.record.Ended, c.record.Total = now, now.Sub(c.arrived)
 	}
 	row := c.record
-	s := call.Settlement{Record: &row, Insert: !c.begun, Refusal: !c.begun && !c.read}
+	s := call.Settlement{Record: &row, Insert: !c.begun, Refusal: !c.begun && !c.read, Unsent: c.free}
 	if c.sees.changed {
 		s.Task, s.Context = c.indexed(now), c.sees.context
 	}

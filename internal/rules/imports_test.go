@@ -26,7 +26,8 @@ var directions = map[string][]string{
 	"telemetry": {"words"},
 
 	"jsonwire":  {},
-	"a2a":       {"jsonwire"},
+	"a2a/v03":   {"jsonwire"}, // knows nothing of what 1.0 allows: package a2a checks its results
+	"a2a":       {"jsonwire", "a2a/v03"},
 	"mcpbridge": {"jsonwire"},
 	"netguard":  {},
 	"certs":     {},
@@ -42,7 +43,7 @@ var directions = map[string][]string{
 	// Tokens towards agents: between the registry's credentials and the network.
 	"upstream": {"words", "registry", "jsonwire", "netguard"},
 
-	"gateway": {"words", "domains", "a2a", "jsonwire", "event", "telemetry"},
+	"gateway": {"words", "domains", "a2a", "a2a/v03", "jsonwire", "event", "telemetry"},
 	"control": {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "manifest", "apply"},
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script

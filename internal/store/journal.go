@@ -104,9 +104,9 @@ const (
 		VALUES (?,?,?,1,0,0,0,?) ON CONFLICT (agent, instance, task) DO NOTHING`
 	selectJournal = `SELECT num, first_seq, last_seq, bytes_in, bytes_out, source FROM journals WHERE agent = ? AND instance = ? AND task = ?`
 	// extendJournal takes the events and bytes added, the time twice, the new
-	// source, or NULL for the old one, the row and where it ends.
+	// source and its holder, or NULL for the old ones, the row and where it ends.
 	extendJournal = `UPDATE journals SET last_seq = last_seq + ?, bytes_in = bytes_in + ?, updated_at = ?,
-		first_at = coalesce(first_at, ?), source = coalesce(?, source) WHERE num = ? AND last_seq = ?`
+		first_at = coalesce(first_at, ?), source = coalesce(?, source), holder = coalesce(?, holder) WHERE num = ? AND last_seq = ?`
 	insertFrame = `INSERT INTO frames (journal, seq, at, owner, total, frame) VALUES (?,?,?,?,?,?)`
 	// insertPipedFrame goes behind extendJournal, which has added the bytes of all
 	// frames: it takes the place, the time, the owner, the bytes of the frames
@@ -153,11 +153,11 @@ func (e *entry) write(tx *tx) error {
 
 // extension are the values of extendJournal.
 func (e *entry) extension() []driver.Value {
-	var source driver.Value
+	var source, holder driver.Value
 	if e.Take {
-		source = e.Source[:]
+		source, holder = e.Source[:], e.db.holder()
 	}
-	return []driver.Value{int64(len(e.sealed)), e.size, micros(e.at), micros(e.at), source, e.base.num, e.base.last}
+	return []driver.Value{int64(len(e.sealed)), e.size, micros(e.at), micros(e.at), source, holder, e.base.num, e.base.last}
 }
 
 // trim removes the oldest frames of a journal over its limits. It leaves room for
@@ -303,4 +303,34 @@ func (db *DB) Bounds(ctx context.Context, key call.TaskKey) (first, last int64, 
 		return 0, 0, nil
 	}
 	return first, last, db.fault("store.bounds", parley.Subject(key.ID), err)
+}
+
+// holder names this replica in journals; 0 where it is the only one.
+func (db *DB) holder() int64 {
+	if db.pg == nil {
+		return 0
+	}
+	return db.pg.id.Load()
+}
+
+// Release notes that a source feeds a task's journal no more. Nobody waits for it.
+func (db *DB) Release(key call.TaskKey, source parley.CallID) error {
+	return db.w.later(statements(func(tx *tx) error {
+		_, err := tx.run(`UPDATE journals SET source = NULL, holder = NULL WHERE agent = ? AND instance = ? AND task = ? AND source = ?`,
+			string(key.Agent), key.Instance, key.ID, source[:])
+		return err
+	}))
+}
+
+// FedElsewhere tells whether another replica that lives has the exchange that feeds
+// a task's journal.
+func (db *DB) FedElsewhere(ctx context.Context, key call.TaskKey) (bool, error) {
+	if db.pg == nil {
+		return false, nil
+	}
+	var n int64
+	err := db.read.QueryRowContext(ctx, `SELECT count(*) FROM journals j JOIN replicas r ON r.id = j.holder
+		WHERE j.agent = ? AND j.instance = ? AND j.task = ? AND j.source IS NOT NULL AND r.id <> ? AND r.expires_at >= `+pgNow,
+		string(key.Agent), key.Instance, key.ID, db.pg.id.Load()).Scan(&n)
+	return n > 0, db.fault("store.fed_elsewhere", parley.Subject(key.ID), err)
 }

@@ -141,6 +141,7 @@ type DB struct {
 
 	contextSecret []byte        // keys the hashes of contexts
 	contexts      contextFilter // of SQLite
+	sent          sentFilter    // of SQLite
 	live          *live
 	journals      *journals
 	gone          departures
@@ -242,6 +243,9 @@ func (db *DB) openSQLite(ctx context.Context) error {
 		return err
 	}
 	if err := db.loadFilter(ctx); err != nil {
+		return err
+	}
+	if err := db.loadSent(ctx); err != nil {
 		return err
 	}
 	return db.openVault(ctx)

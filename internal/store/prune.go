@@ -23,17 +23,21 @@ type Cutoffs struct {
 	Tasks      time.Time
 	Unfinished time.Time // tasks that are not final and not updated since; journals without events likewise
 	Journal    time.Time // events of tasks before
+	Messages   time.Time // ids of messages sent before, but those of open calls stay
 	Letters    time.Time // pushes given up before
 }
 
 // Pruned counts what a Prune deleted.
-type Pruned struct{ Calls, Events, Tasks, Contexts, Frames int64 }
+type Pruned struct{ Calls, Events, Tasks, Contexts, Frames, Messages int64 }
 
 // Prune deletes what is older than the cutoffs, a few hundred rows at a time.
 // Places in the feed are never given again, and the newest event of a subject
 // stays so that its sequence goes on. What is deleted leaves the file's pages
 // for new rows; the file does not shrink.
 func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
+	if p.Messages, err = db.pruneSent(ctx, c.Messages); err != nil {
+		return p, err
+	}
 	if p.Calls, err = db.pruneFeed(ctx, oldCalls, c.Calls); err != nil {
 		return p, err
 	}

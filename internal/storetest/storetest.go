@@ -51,10 +51,11 @@ type Store interface {
 	RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error
 	Relay(ctx context.Context, task call.TaskKey) (*push.Relay, error)
 	RelayByCallback(ctx context.Context, callback string) (*push.Relay, error)
-	DueRelays(ctx context.Context, by time.Time, limit int) ([]*push.Relay, error)
+	DueRelays(ctx context.Context, now time.Time, limit int) ([]*push.Relay, error)
 	Relays(ctx context.Context, after string, limit int) ([]*push.Relay, error)
 	ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (bool, error)
-	SaveRelay(ctx context.Context, r *push.Relay, claimed time.Time) error
+	SaveUpstream(ctx context.Context, r *push.Relay) (saved bool, err error)
+	SaveRelay(ctx context.Context, r *push.Relay) error
 	NudgeRelay(ctx context.Context, task call.TaskKey, at time.Time) error
 	DropRelay(ctx context.Context, task call.TaskKey) (bool, error)
 	EndRelays(ctx context.Context, before time.Time) (int64, error)
@@ -97,6 +98,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Recover", testRecover},
 		{"ReadsSeeUnwaited", testReadsSeeUnwaited},
 		{"TaskOwnership", testTaskOwnership},
+		{"SentMessages", testSentMessages},
 		{"OwnershipRace", testOwnershipRace},
 		{"BegunContextRace", testBegunContextRace},
 		{"FinalTaskStays", testFinalTaskStays},

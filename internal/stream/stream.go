@@ -54,3 +54,17 @@ type Entry struct {
 	// goroutine that writes, and must return at once.
 	Done func(last int64, err error)
 }
+
+// Keys in the metadata of a Task that the mesh itself puts into a stream.
+const (
+	// ReconciledKey marks a Task that the mesh has asked the agent for after the
+	// stream from it had broken: it stands for what happened meanwhile. Its value
+	// is true.
+	ReconciledKey = Extension + "/reconciled"
+	// GapKey marks a Task that stands for events which are not kept any more. Its
+	// value is an object: after, the number of the last event that the subscriber
+	// has seen, and next, that of the first one that follows the Task.
+	GapKey = Extension + "/gap"
+	// Extension is the URI of what Parley adds to streams.
+	Extension = "https://parley.invalid/ext/stream"
+)

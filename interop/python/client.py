@@ -12,8 +12,9 @@ import sys
 import grpc
 from a2a.client import ClientCallContext, ClientConfig, ClientFactory
 
-from record import Recorder
+import record
 from scenarios import SCENARIOS, say_one
+from steady import Recorder
 
 # Ends a scenario that got stuck, in seconds.
 SCENARIO_TIMEOUT = 30
@@ -66,7 +67,7 @@ async def main(options):
         if options.say:
             scenes = {'say': say_one(options.say, options.stream)}
         for name, scene in scenes.items():
-            recorder = Recorder(name)
+            recorder = Recorder(name, record)
             async with asyncio.timeout(SCENARIO_TIMEOUT):
                 await scene(unary, streaming, lambda **p: with_key(options.key, **p), recorder)
             print(json.dumps(recorder.document, ensure_ascii=False), flush=True)

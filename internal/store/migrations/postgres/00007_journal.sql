@@ -13,7 +13,8 @@ CREATE TABLE journals (
     bytes_out  BIGINT NOT NULL, -- of those that were removed
     first_at   BIGINT,          -- time of the oldest frame that is kept
     updated_at BIGINT NOT NULL,
-    source     BYTEA,             -- the call whose exchange with the agent feeds it
+    source     BYTEA,           -- the call whose exchange with the agent feeds it
+    holder     BIGINT,          -- the replica that has this exchange
     UNIQUE (agent, instance, task)
 );
 CREATE INDEX journals_first_at ON journals (first_at);

@@ -14,6 +14,7 @@ CREATE TABLE journals (
     first_at   INTEGER,          -- time of the oldest frame that is kept
     updated_at INTEGER NOT NULL,
     source     BLOB,             -- the call whose exchange with the agent feeds it
+    holder     INTEGER,          -- the replica that has this exchange
     UNIQUE (agent, instance, task)
 );
 CREATE INDEX journals_first_at ON journals (first_at);
