@@ -25,7 +25,7 @@ func TestKillBetweenDeliveries(t *testing.T) {
 }
 
 func killBetweenDeliveries(t *testing.T, url string) {
-	const tasks, killedAt = 40, 10
+	const sends, killedAt = 40, 10
 	dir := parleytest.Dir(t)
 	var env []string
 	if url != "" {
@@ -53,7 +53,7 @@ func killBetweenDeliveries(t *testing.T, url string) {
 	}
 	conn := connTo(p.ready.Listen, "agent", key)
 	go func() { // ends by the kill, or with the last message
-		for i := range tasks {
+		for i := range sends {
 			in := parleytest.Message(fmt.Sprint(i), "x")
 			in.Configuration = &a2a.SendMessageConfiguration{PushConfig: &a2a.TaskPushNotificationConfig{URL: r.URL}}
 			if _, err := conn.SendMessage(context.Background(), in); err != nil {
