@@ -148,6 +148,7 @@ var RoleTable = map[string]Grants{
 	"approveAgent":   keeping,
 	"suspendAgent":   stopping,
 	"resumeAgent":    stopping,
+	"setAgent":       keeping,
 	"allowOwner":     keeping,
 	"disallowOwner":  keeping,
 	"setAuth":        registering,

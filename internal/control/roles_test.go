@@ -62,6 +62,7 @@ var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"approveAgent":     at("POST", "/agents/OWNER-agent/approve"),
 	"suspendAgent":     at("POST", "/agents/OWNER-held/suspend", `{"reason":"x"}`),
 	"resumeAgent":      at("POST", "/agents/OWNER-held/resume"),
+	"setAgent":         at("PATCH", "/agents/OWNER-agent", `{"authRequired":"pass"}`),
 	"allowOwner":       at("PUT", "/agents/OWNER-agent/allow/default"),
 	"disallowOwner":    at("DELETE", "/agents/OWNER-agent/allow/default"),
 	"setAuth":          at("PUT", "/agents/OWNER-agent/auth", `{"kind":"bearer","secret":"s"}`),
