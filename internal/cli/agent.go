@@ -106,7 +106,7 @@ func (p *program) remarkReport(r *control.Report, failure error) error {
 func (p *program) agentIs(a control.Agent, verb string) error {
 	text := fmt.Sprintf("%s agent %s: it is %s", verb, a.Name, a.Status)
 	if used, ok := inUse(a); ok {
-		text += fmt.Sprintf("; calls go to %s (%s %s)", used.URL, used.Speaks(), used.Version)
+		text += fmt.Sprintf("; calls go to %s (%s %s)", used.URL, used.Speaks(), used.SpeaksVersion())
 	}
 	if err := p.done(a, "%s", text); err != nil {
 		return err
@@ -166,7 +166,7 @@ they list those of which neither happened for that long.`,
 						status += ", card waits"
 					}
 					if used, ok := inUse(a); ok {
-						binding = used.Speaks()
+						binding = used.Speaks() + " " + used.SpeaksVersion()
 					}
 					if a.CheckedAt != nil {
 						checked = p.age(*a.CheckedAt)
@@ -266,6 +266,9 @@ func interfaceText(i registry.Interface, used bool) string {
 	}
 	if i.Behaves != "" {
 		text += ", speaks " + i.Behaves
+	}
+	if i.BehavesVersion != "" {
+		text += ", speaks version " + i.BehavesVersion
 	}
 	if used {
 		text += " (in use)"

@@ -390,7 +390,7 @@ func (d *diagnosis) judge(a control.Agent, seen string) {
 	case a.Pending != nil:
 		d.warn("agent", fmt.Sprintf("look at it with parley agent show %s, take it with parley agent approve %s", name, name), "%s: a newer card waits: %s", name, a.Pending.Why)
 	default:
-		d.ok("agent", "%s answers at %s (%s)%s", name, used.URL, used.Speaks(), seen)
+		d.ok("agent", "%s answers at %s (%s %s)%s", name, used.URL, used.Speaks(), used.SpeaksVersion(), seen)
 	}
 }
 
