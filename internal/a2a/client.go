@@ -88,17 +88,25 @@ var (
 // Do sends q to an endpoint and returns its answer. Where the endpoint speaks q's
 // binding and version, the body is q.Raw and Reply.Raw the answer as it came; only
 // tenant is set to the endpoint's. Result and Facts are those of 1.0 in any case.
-// header is sent too, without being changed: credentials
-// and trace context go there. Its A2A-Extensions win over q.Extensions.
+// header is sent too, without being changed: credentials and trace context go
+// there. Its A2A-Extensions win over q.Extensions.
 //
 // A failure in the protocol's terms is a Reply with Err, also an HTTP error
 // without an A2A body (Err.Bare). Anything else is a *TransportError. A request
 // is sent once, but for a subscription that the peer wants by another verb. ctx
 // bounds the whole call, the stream included.
 func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
-	if ep.Version != "" && !speaks(ep.Version) || ep.old() && ep.Binding == GRPC {
-		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q of %s is not spoken here", ep.Version, ep.Binding)}
+	if ep.Version != "" && !speaks(ep.Version) {
+		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q is not spoken here", ep.Version)}
 	}
+	if q.Method == SubscribeToTask && ep.old() && !q.passes(ep) && ep.Binding != GRPC {
+		return c.followOld(ctx, ep, q, header)
+	}
+	return c.do(ctx, ep, q, header)
+}
+
+// do sends one request in the endpoint's binding.
+func (c *Client) do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
 	switch ep.Binding {
 	case JSONRPC:
 		return c.doRPC(ctx, ep, q, header)
@@ -126,7 +134,7 @@ func (c *Client) doRPC(ctx context.Context, ep Endpoint, q *Request, header http
 		body, id, err = q.rpcBody(ep.Tenant)
 	}
 	if err != nil {
-		return q.untold(err)
+		return q.Untold(err)
 	}
 	x := exchange{client: c, q: q, binding: JSONRPC, id: id, same: q.passes(ep), old: ep.old()}
 	resp, err := x.send(ctx, http.MethodPost, ep.URL, body, header)
@@ -176,7 +184,7 @@ func tenantSplice(params jsontext.Value, tenant string) (jsonwire.Splice, error)
 func (c *Client) doREST(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
 	call, err := q.restFor(ep)
 	if err != nil {
-		return q.untold(err)
+		return q.Untold(err)
 	}
 	target, err := url.Parse(ep.URL)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	HeaderExtensions = "A2A-Extensions"
 )
 
-// headerOldExtensions is HeaderExtensions in version 0.3.
-const headerOldExtensions = "X-A2A-Extensions"
+// HeaderOldExtensions is HeaderExtensions in version 0.3.
+const HeaderOldExtensions = "X-A2A-Extensions"
 
 // The same as net/http keeps them, so that a lookup allocates nothing.
 const (

@@ -1,8 +1,12 @@
 package a2a
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,15 +55,11 @@ func (q *Request) oldBody() ([]byte, error) {
 	return q.oldParams(v03.Proto)
 }
 
-// oldParams translates the request object. A tenant is how callers reach the mesh;
-// 0.3 agents have none.
+// oldParams translates the request object.
 func (q *Request) oldParams(d v03.Dialect) ([]byte, error) {
-	params := q.Params
-	if q.Tenant != "" {
-		var err error
-		if params, err = jsonwire.Delete(params, "/tenant"); err != nil {
-			return nil, err
-		}
+	params, err := q.WithoutTenant()
+	if err != nil {
+		return nil, err
 	}
 	return v03.RequestFromV1(string(q.Method), d, params, roomier(q.opt.Limits))
 }
@@ -147,4 +147,114 @@ func bareError(body []byte) *Error {
 		return nil
 	}
 	return DecodeRPC(object)
+}
+
+// followOld subscribes to a task at an agent of 0.3, as 1.0 has it: the first frame
+// shows the task, and one that has ended is refused. 0.3 promises only what happens
+// next, and its servers may hold even the headers back until something does. So the
+// task is asked for, and the subscription sent once its frame was taken.
+func (c *Client) followOld(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
+	get := &Request{Version: V10, Method: GetTask, Params: append(append(jsontext.Value(`{"id":`), jsonwire.Quote(q.Facts.TaskID)...), '}')}
+	task, err := c.do(ctx, ep, get, header)
+	switch {
+	case err != nil || task.Err != nil:
+		return task, err
+	case task.Facts.State.Terminal():
+		return Fail(UnsupportedOperation("the task has ended as %s; get it instead", task.Facts.State)), nil
+	}
+	frame := Frame{Result: append(append(jsontext.Value(`{"task":`), task.Result...), '}'), Facts: &task.Facts}
+	s := &oldSubscription{first: &frame}
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.open = func() (*Reply, error) { return c.do(ctx, ep, q, header) }
+	return &Reply{Status: task.Status, Received: task.Received, HeadersAt: task.HeadersAt, Stream: s}, nil
+}
+
+// oldSubscription is a stream of a 0.3 agent that is opened when it is read.
+type oldSubscription struct {
+	open   func() (*Reply, error) // ends when cancel is called
+	cancel context.CancelFunc
+	first  *Frame // nil once it was given
+
+	mu     sync.Mutex
+	inner  Stream // guarded by mu; nil until opened
+	closed bool   // guarded by mu
+}
+
+// Next implements Stream.
+func (s *oldSubscription) Next(ctx context.Context) (Frame, error) {
+	if f := s.first; f != nil {
+		s.first = nil
+		return *f, nil
+	}
+	s.mu.Lock()
+	inner := s.inner
+	s.mu.Unlock()
+	if inner == nil {
+		stop := context.AfterFunc(ctx, s.cancel)
+		reply, err := s.open()
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return Frame{}, errors.Join(ctx.Err(), s.take(reply))
+		case err != nil:
+			return Frame{}, err
+		case reply.Err != nil:
+			return Frame{Err: reply.Err}, nil
+		}
+		if err := s.take(reply); err != nil {
+			return Frame{}, err
+		}
+		inner = reply.Stream
+	}
+	return inner.Next(ctx)
+}
+
+// take keeps the opened stream, or closes it where this one was closed meanwhile.
+func (s *oldSubscription) take(reply *Reply) error {
+	if reply == nil || reply.Stream == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.Join(errClosed, reply.Stream.Close())
+	}
+	s.inner = reply.Stream
+	return nil
+}
+
+// Close implements Stream.
+func (s *oldSubscription) Close() error {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.inner == nil {
+		return nil
+	}
+	return s.inner.Close()
+}
+
+// leading is the first frame of a stream of a 0.3 agent, given the first that
+// came. In 1.0 it shows the task, or is a message: where it is neither, as much of
+// the task as the event tells goes before.
+func (s *clientStream) leading(f Frame) Frame {
+	if f.Facts.Kind != KindStatusUpdate && f.Facts.Kind != KindArtifactUpdate {
+		return f
+	}
+	status, _ := jsonwire.Get(f.Result, "/statusUpdate/status")
+	if status == nil {
+		status = jsontext.Value(`{"state":"` + StateWorking + `"}`) // it makes artifacts
+	}
+	task := append(jsontext.Value(`{"id":`), jsonwire.Quote(f.Facts.TaskID)...)
+	task = append(append(task, `,"contextId":`...), jsonwire.Quote(f.Facts.ContextID)...)
+	task = append(append(append(task, `,"status":`...), status...), '}')
+	frame := append(append(jsontext.Value(`{"task":`), task...), '}')
+	sink := new(factSink)
+	sink.reset()
+	if operations[SendStreamingMessage].result.Check(frame, jsonwire.CheckOptions{Sink: sink, Lax: true, Limits: roomier(s.x.limits())}) != nil {
+		return f
+	}
+	s.held = &f
+	return Frame{Result: frame, Facts: &sink.facts}
 }

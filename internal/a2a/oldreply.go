@@ -23,7 +23,7 @@ func (q *Request) oldReply(rep *Reply) *Reply {
 	out := *rep
 	raw, err := v03.ResultFromV1(string(q.Method), dialectOf(q.Binding), result, roomier(q.opt.Limits))
 	if err != nil {
-		return &Reply{Err: unsayable(err), Header: rep.Header}
+		return &Reply{Err: Unsayable(err), Header: rep.Header}
 	}
 	out.Result = raw
 	return &out
@@ -34,14 +34,14 @@ func (q *Request) oldReply(rep *Reply) *Reply {
 func (q *Request) oldFrame(f *Frame) {
 	raw, err := v03.EventFromV1(dialectOf(q.Binding), f.Result, roomier(q.opt.Limits))
 	if err != nil {
-		*f = Frame{Err: unsayable(err)}
+		*f = Frame{Err: Unsayable(err)}
 		return
 	}
 	f.Result = raw
 }
 
-// unsayable is the error for an answer of an agent that 0.3 has no words for.
-func unsayable(err error) *Error {
+// Unsayable is the error for an answer of an agent that 0.3 has no words for.
+func Unsayable(err error) *Error {
 	return NewError(ReasonInvalidAgentResponse, "the agent's answer cannot be said in A2A %s: %s; use A2A %s", V03, err, V10)
 }
 
@@ -92,9 +92,9 @@ func (q *Request) restError(e *Error) jsontext.Value {
 	return raw
 }
 
-// untold is what comes of a request that cannot be put into the endpoint's terms:
+// Untold is what comes of a request that cannot be put into the endpoint's terms:
 // an error to the caller where the endpoint's version has no words for it.
-func (q *Request) untold(err error) (*Reply, error) {
+func (q *Request) Untold(err error) (*Reply, error) {
 	if e := unsaid(err); e != nil {
 		return Fail(e), nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mesh/parley/internal/a2a/v03"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
@@ -336,6 +337,9 @@ func (q *Request) restFor(ep Endpoint) (restCall, error) {
 	case GetTask:
 		call.path = task
 	case ListTasks:
+		if ep.old() {
+			return call, v03.ErrNoMethod // its answer is left open
+		}
 		call.path = prefix + "/tasks"
 	case CancelTask:
 		call.verb, call.path, drop = http.MethodPost, task+":cancel", append(drop, "/id")

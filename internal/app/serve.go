@@ -80,6 +80,7 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 		a.ready.Control = a.address(l.control)
 	}
 	if l.grpc != nil {
+		a.ready.GRPCListen = l.grpc.Addr().String()
 		a.ready.GRPC = a.cfg.PublicGRPCAddress(a.ready.Public, l.grpc.Addr())
 	}
 	if l.ops != nil {

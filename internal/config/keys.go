@@ -37,7 +37,7 @@ func (c *Config) processKeys() []key {
 		{"grpc_listen", optionalAddr(&c.GRPCListen), "grpc-listen", "Address of the edge over gRPC. Empty: not served."},
 		{"ops_listen", optionalAddr(&c.OpsListen), "ops-listen", "Address of metrics, health and profiling. Empty: not served."},
 		{"public_url", baseURL(&c.PublicURL), "public-url", "Address under which callers reach the edge, as cards print it. Empty: made from `listen`, which must then name one address."},
-		{"grpc_public_url", optionalAddr(&c.GRPCPublicURL), "", "The `host:port` under which callers reach gRPC, as cards print it. Empty: the host of `public_url` with the port of `grpc_listen`."},
+		{"grpc_public_url", optionalAddr(&c.GRPCPublicURL), "", "The `host:port` under which callers reach gRPC, as cards print it. With a host that begins with `*.`, the agent's name stands in the place of the star, which callers of A2A 0.3 need. Empty: the host of `public_url` with the port of `grpc_listen`."},
 		{"data", path(&c.Data, "$XDG_DATA_HOME/parley"), "data", "Folder of the store, keys and the local socket. Without XDG_DATA_HOME: `~/.local/share/parley`."},
 		{"store", &storeValue{&c.Store}, "store", "Where state is kept: SQLite in `data`, or PostgreSQL, which several replicas may share. The address takes what libpq takes, several servers too; its password is never printed. On PostgreSQL `data` still holds this process's own keys and socket, and `master_key` must be the same for all replicas."},
 		{"durability", choice(&c.Durability, DurabilityStrict, DurabilityRelaxed), "durability", "`strict`: a call is on disk before it has effects. `relaxed`: with the next batch, so a crash may lose the last milliseconds."},

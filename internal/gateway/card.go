@@ -165,8 +165,8 @@ func (g *Gateway) interfaces(name parley.AgentName, address string) (all []a2a.A
 		all = append(all,
 			a2a.AgentInterface{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: version},
 			a2a.AgentInterface{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: version})
-		if version == a2a.V10 && g.PublicGRPC != "" {
-			all = append(all, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: version, Tenant: TenantPrefix + string(name)})
+		if i, ok := g.grpcInterface(name, version); ok {
+			all = append(all, i)
 		}
 	}
 	return all

@@ -98,7 +98,8 @@ type Options struct {
 	// trailing slash; cards print it.
 	PublicURL string
 	// PublicGRPC is the host:port under which callers reach the gRPC listener, as
-	// cards print it; empty where there is none.
+	// cards print it; empty where there is none. With a host of "*.HOST" each agent
+	// is reached as NAME.HOST.
 	PublicGRPC string
 	// OpenIDs are the addresses of the metadata of issuers whose tokens are
 	// taken; cards name them.

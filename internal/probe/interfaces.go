@@ -77,10 +77,8 @@ func (l *look) probeOne(ctx context.Context, i *registry.Interface) finding {
 	if a2a.Binding(i.Binding) == other {
 		label, other = other, label
 	}
-	version, second := a2a.V10, a2a.V03
-	if i.SpeaksVersion() == string(second) {
-		version, second = second, version
-	}
+	version := a2a.Version(i.SpeaksVersion())
+	second := otherVersion(version)
 	f := l.bind(ctx, *i, label, version)
 	i.Probe = f.result
 	if f.proven() || f.result == registry.ProbeUnauthorized || !f.heard {
@@ -101,6 +99,14 @@ func (l *look) probeOne(ctx context.Context, i *registry.Interface) finding {
 		return g
 	}
 	return f
+}
+
+// otherVersion is the version to try where the one of the label does not answer.
+func otherVersion(v a2a.Version) a2a.Version {
+	if v == a2a.V10 {
+		return a2a.V03
+	}
+	return a2a.V10
 }
 
 // manner is a way to speak at an address.

@@ -28,6 +28,10 @@ func TestOldAgentIsProven(t *testing.T) {
 			}
 		}
 	}
+	in, _, text := look(t, loopback(), registry.InspectRequest{URL: a.URL})
+	if want := (registry.Interface{URL: "http://" + a.Address, Binding: "GRPC", Version: "0.3", Probe: "ok"}); text != "" || in.Interfaces[1] != want {
+		t.Errorf("over gRPC: %+v, %s", in.Interfaces, text)
+	}
 	for name, change := range map[string]func(*old.AgentCard){
 		"no transport": func(c *old.AgentCard) { c.PreferredTransport = "" },
 		"no version":   func(c *old.AgentCard) { c.ProtocolVersion = "" },
@@ -77,6 +81,7 @@ func TestWrongVersionIsFound(t *testing.T) {
 	}{
 		{rpc(o.URL + "/rpc"), "is labelled JSONRPC, but JSONRPC of A2A 0.3 answers there, which is used"},
 		{face03(a.URL+"/rpc", "JSONRPC"), "is labelled JSONRPC of A2A 0.3, but JSONRPC answers there, which is used"},
+		{grpcFace(o.Address), "is labelled GRPC, but GRPC of A2A 0.3 answers there, which is used"},
 	} {
 		a.card = cardOf("", tc.face)
 		in, _, text := look(t, loopback(), registry.InspectRequest{URL: a.URL})

@@ -50,11 +50,12 @@ func CardToV1(raw []byte) ([]byte, error) {
 // any of them.
 func ReadCard(raw []byte) (Card, error) {
 	card := fieldsOf(raw)
-	if card == nil && (len(raw) == 0 || jsontext.Value(raw).Kind() != '{') {
+	if card == nil {
 		return Card{}, errNoCard
 	}
 	out := Card{V1: raw}
-	touched := false
+	version, says := versionOf(card)
+	touched := says && before1(version)
 	if interfaces, places := interfacesOf(card); places != nil {
 		out.Old, out.Places = len(jsonwire.Elements(card.get("supportedInterfaces"))) == 0, places
 		card, touched = card.set("supportedInterfaces", interfaces), true

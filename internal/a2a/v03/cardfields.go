@@ -14,7 +14,13 @@ import (
 type cardFields []jsonwire.Member
 
 // fieldsOf reads an object; nil for any other value.
-func fieldsOf(raw jsontext.Value) cardFields { return jsonwire.Members(raw) }
+func fieldsOf(raw jsontext.Value) cardFields {
+	f := cardFields(jsonwire.Members(raw))
+	if f == nil && len(raw) > 0 && raw.Kind() == '{' {
+		return cardFields{}
+	}
+	return f
+}
 
 // get gives a member's value, nil where there is none or it is null.
 func (f cardFields) get(name string) jsontext.Value {

@@ -44,7 +44,7 @@ func UnionCard(raw []byte) ([]byte, error) {
 func oldMembers(card cardFields, interfaces []cardFields) cardFields {
 	card = card.without(CardMembers...)
 	card = card.set("protocolVersion", jsonwire.Quote(CardVersion)).
-		set("url", interfaces[0].get("url")).set("preferredTransport", interfaces[0].get("transport"))
+		fill("url", interfaces[0].get("url")).fill("preferredTransport", interfaces[0].get("transport"))
 	if len(interfaces) > 1 {
 		var list []jsontext.Value
 		for _, i := range interfaces {
@@ -70,7 +70,7 @@ func interfacesFromV1(card cardFields) (list []cardFields) {
 		if !before1(i.text("protocolVersion")) || i.text("tenant") != "" {
 			continue
 		}
-		list = append(list, cardFields{{Name: "url", Value: i.get("url")}, {Name: "transport", Value: i.get("protocolBinding")}})
+		list = append(list, cardFields{}.fill("url", i.get("url")).fill("transport", i.get("protocolBinding")))
 	}
 	return list
 }
@@ -121,6 +121,9 @@ func oldScheme(kind string, inner cardFields) cardFields {
 		}
 	case "oauth2":
 		flows := slices.Clone(fieldsOf(inner.get("flows")))
+		if flows == nil {
+			break
+		}
 		for i, flow := range flows {
 			f := fieldsOf(flow.Value)
 			for _, name := range oldFlows[flow.Name] {
