@@ -23,7 +23,7 @@ func (a *App) openPushes(ctx context.Context) error {
 	fetches := a.guard().FetchClient(netguard.FetchOptions{Timeout: c.Timeout, HeaderTimeout: c.Timeout, UserAgent: "parley-push", Webhooks: true})
 	a.pushes = push.NewDispatcher(push.Options{
 		Outbox: a.store, Post: webhooks{fetches}, Keys: pushKeys{a.keyring}, Issuer: a.ready.Public,
-		Meter: meter, Environment: a.cfg.Environment, Log: a.log, Now: a.opts.Now,
+		Body: a.oldPush, Meter: meter, Environment: a.cfg.Environment, Log: a.log, Now: a.opts.Now,
 		Holder: rand.Text(), Timeout: c.Timeout, GiveUp: c.GiveUp, RetryFirst: c.RetryFirst, RetryMax: c.RetryMax,
 		Concurrent: c.Concurrent, PerHost: c.PerHost,
 	})

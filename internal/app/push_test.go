@@ -3,9 +3,11 @@ package app_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -264,5 +266,39 @@ func TestRetryVerbs(t *testing.T) {
 	}
 	if _, err := m.Admin.RetryDeadLetter(ctx, letter.ID); parley.KindOf(err) != parley.NotFound {
 		t.Errorf("the letter again: %v", err)
+	}
+}
+
+// TestPushOfOldVersion: a subscriber that speaks 0.3 is told of the whole task, as
+// 0.3 writes it.
+func TestPushOfOldVersion(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{Configure: impatient})
+	m.Agent("echo").Answer(tasks(func(string) a2a.TaskState { return a2a.StateCompleted }))
+	r := newReceiver(t)
+	r.trust(m, "")
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{
+		"message":{"kind":"message","messageId":"1","role":"user","parts":[{"kind":"text","text":"go"}]},
+		"configuration":{"blocking":false,"pushNotificationConfig":{"url":%q}}}}`, r.URL)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m.URL("echo"), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+m.Key("alice", parley.DefaultOwner))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 || resp.Body.Close() != nil {
+		t.Fatalf("status %d, %s, %v", resp.StatusCode, said, err)
+	}
+	d := r.next()
+	var task struct {
+		Kind, ID string
+		Status   struct{ State string }
+	}
+	if err := json.Unmarshal(d.Body, &task); err != nil || task.Kind != "task" || task.ID != "t-1" || task.Status.State != "completed" {
+		t.Errorf("told %s, %v (the answer was %s)", d.Body, err, said)
 	}
 }

@@ -101,9 +101,6 @@ func (d *Dispatcher) body(ctx context.Context, s *Subscription, e Event) (body [
 	if s.Version != "0.3" {
 		return e.Frame, typeV1, nil
 	}
-	if d.opts.Body == nil {
-		return nil, "", fmt.Errorf("version %s is not written here", s.Version)
-	}
 	body, err = d.opts.Body(ctx, s, e)
 	return body, typeV03, err
 }
