@@ -40,6 +40,9 @@ var guardChecks = map[int]check{
 		for _, method := range []string{"GetTask", "ListTasks", "SubscribeToTask", "SendMessage", "SendStreamingMessage", "CancelTask", "GetExtendedAgentCard",
 			"CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig"} {
 			own, _ := w.as(t, w.Alice).held("ref-hold", nil) // each changes it
+			if method == opGet {
+				w.as(t, w.Alice).must(opCreate, obj{"taskId": own, "id": "p1", "url": "https://hooks.example.com/x"})
+			}
 			if got := right(t, w.as(t, w.Alice), method, everyOperation(own)[method], own); len(stated[method]) == 4 && got != stated[method][0] {
 				t.Errorf("%s on one's own task: docs/authorization.md says %q, but it is %q", method, stated[method][0], got)
 			}

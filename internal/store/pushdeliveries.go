@@ -205,7 +205,6 @@ func letterPlace(id string) vault.Place {
 	return vault.Place{Table: "push_letters", Row: id, Column: "frame"}
 }
 
-
 // ReleasePushes lets go of what a process of that store held that has ended,
 // where there can be no other one.
 func (db *DB) ReleasePushes(ctx context.Context) error {
