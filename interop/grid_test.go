@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/tools/txtar"
 )
@@ -23,7 +23,7 @@ var (
 )
 
 // clientsAtOnce is how many clients play at a time: they wait more than they work.
-const clientsAtOnce = 6
+const clientsAtOnce = 10
 
 // outcome is what came of a cell: the notes that explain it and what nothing does.
 type outcome struct {
@@ -97,14 +97,15 @@ func everyRun(t *testing.T) []attempt {
 func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]outcome {
 	t.Helper()
 	mesh := startMesh(t)
-	key := newCaller(t, mesh, "matrix")
-	addresses := map[Endpoint]map[Way]string{}
+	addresses, keys := map[Endpoint]map[Way]string{}, map[Endpoint]string{}
 	for _, r := range runs {
+		if keys[r.cell.Client] == "" {
+			keys[r.cell.Client] = newCaller(t, mesh, atMesh(r.cell.Client))
+		}
 		if e := r.cell.Agent; addresses[e] == nil {
 			agent := startAgent(t, e.SDK, AgentOptions{Bindings: []Binding{e.Binding}})
-			name := strings.ReplaceAll(e.String(), "/", "-")
-			addresses[e] = map[Way]string{Direct: agent.URL, Through: mesh.Agent(name)}
-			if err := mesh.AddAgent(t.Context(), name, agent.URL); err != nil {
+			addresses[e] = map[Way]string{Direct: agent.URL, Through: mesh.Agent(atMesh(e))}
+			if err := mesh.AddAgent(t.Context(), atMesh(e), agent.URL); err != nil {
 				t.Errorf("%s cannot be registered: %v", e, err)
 			}
 		}
@@ -115,7 +116,7 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	group.SetLimit(clientsAtOnce)
 	for _, r := range runs {
 		group.Go(func() error {
-			told, err := listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], key)
+			told, err := listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], keys[r.cell.Client])
 			if err != nil {
 				return err
 			}
@@ -135,7 +136,40 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	checkBindings(t, mesh)
 	return found
+}
+
+// atMesh names an endpoint as a caller or an agent of the mesh.
+func atMesh(e Endpoint) string { return strings.ReplaceAll(e.String(), "/", "-") }
+
+// checkBindings looks into the records for whether each client and each agent
+// really spoke the binding that its row or column names.
+func checkBindings(t *testing.T, mesh *Mesh) {
+	t.Helper()
+	calls, err := mesh.Calls(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := map[string]Binding{}
+	for _, e := range Endpoints() {
+		wants[atMesh(e)] = e.Binding
+	}
+	wrong := map[string]bool{}
+	for _, c := range calls {
+		if want := wants[c.Caller]; c.CallerBinding != string(want) {
+			wrong[fmt.Sprintf("the client %s spoke %s", c.Caller, c.CallerBinding)] = true
+		}
+		if want := wants[c.Agent]; c.AgentBinding != "" && c.AgentBinding != string(want) {
+			wrong[fmt.Sprintf("the agent %s was called over %s", c.Agent, c.AgentBinding)] = true
+		}
+	}
+	for sentence := range wrong {
+		t.Error(sentence)
+	}
+	if len(calls) == 0 {
+		t.Error("no call is recorded")
+	}
 }
 
 // listen plays the scenarios and returns what the client was told.
@@ -152,7 +186,7 @@ func listen(ctx context.Context, p *Peers, r attempt, address, key string) (Told
 	}
 	told := Told{"card": {"card: read"}}
 	if err != nil {
-		told["card"] = []string{"card: " + err.Error()}
+		told["card"] = []string{"card: " + cause(err)}
 	}
 	for _, d := range documents {
 		text, err := d.Transcript()
@@ -162,6 +196,16 @@ func listen(ctx context.Context, p *Peers, r attempt, address, key string) (Told
 		told[d.Scenario] = lines(text)
 	}
 	return told, nil
+}
+
+// cause is the end of an error, without addresses, which differ from run to run.
+func cause(err error) string {
+	words := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	last := words[len(words)-1]
+	if _, said, ok := strings.Cut(last, "client: "); ok {
+		return said
+	}
+	return last
 }
 
 var (
@@ -191,8 +235,27 @@ func lines(transcript string) []string {
 	return all
 }
 
+// difference is the lines in which two tales differ, by their places.
 func difference(want, got Told) string {
-	return cmp.Diff(want, got)
+	scenarios := maps.Clone(want)
+	maps.Copy(scenarios, got)
+	var b strings.Builder
+	for _, scenario := range slices.Sorted(maps.Keys(scenarios)) {
+		for step := range max(len(want[scenario]), len(got[scenario])) {
+			wanted, told := lineOf(want[scenario], step), lineOf(got[scenario], step)
+			if wanted != told {
+				fmt.Fprintf(&b, "%s/%d\n\t- %s\n\t+ %s\n", scenario, step, wanted, told)
+			}
+		}
+	}
+	return b.String()
+}
+
+func lineOf(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "nothing"
 }
 
 func readNotes(t *testing.T) []Note {

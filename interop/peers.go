@@ -129,7 +129,7 @@ type ClientOptions struct {
 // RunClient runs the SDK's client and returns one document per scenario, in
 // the order they were asked for. What an agent or Parley answers is never an
 // error here; a client that cannot read the card, or ends otherwise than it
-// should, is one.
+// should, is one, beside the documents that it printed until then.
 func (p *Peers) RunClient(ctx context.Context, sdk SDK, o ClientOptions) ([]Document, error) {
 	program, args := p.program(sdk, "client")
 	args = append(args, "--url", o.URL, "--binding", string(o.Binding))
@@ -149,9 +149,10 @@ func (p *Peers) RunClient(ctx context.Context, sdk SDK, o ClientOptions) ([]Docu
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s client at %s: %w: %s", sdk, o.URL, err, stderr.String())
+		err = fmt.Errorf("%s client at %s: %w: %s", sdk, o.URL, err, stderr.String())
 	}
-	return readDocuments(out)
+	documents, unread := readDocuments(out)
+	return documents, errors.Join(err, unread)
 }
 
 func readDocuments(text []byte) ([]Document, error) {

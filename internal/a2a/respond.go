@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,16 +150,12 @@ func guardWrite(w http.ResponseWriter, size int, opt ServerOptions) (done func()
 
 // encodeReply writes the body of a unary answer.
 func encodeReply(q *Request, rep *Reply) (body []byte, status int) {
-	status = rep.Status
 	if rep.Raw != nil {
-		if status == 0 {
-			status = http.StatusOK
-		}
-		return rep.Raw, status
+		return rep.Raw, cmp.Or(rep.Status, http.StatusOK)
 	}
-	if status == 0 || rep.Err != nil {
-		status = statusOf(q.Binding, rep.Err)
-	}
+	// A peer's own status goes with its own body only: some answer a message with
+	// 201, which other clients take for a failure.
+	status = statusOf(q.Binding, rep.Err)
 	result := rep.Result
 	if result == nil {
 		result = jsontext.Value("{}")

@@ -40,7 +40,7 @@ func (a *App) prune(ctx context.Context) error {
 		now, r := a.opts.Now(), a.cfg.Retention
 		gone, err := a.store.Prune(ctx, store.Cutoffs{
 			Calls: now.Add(-r.Calls), Events: now.Add(-r.Events), Tasks: now.Add(-r.Tasks), Unfinished: now.Add(-unfinished(r.Tasks)),
-			Messages: now.Add(-r.Messages),
+			Messages: now.Add(-r.Messages), Letters: now.Add(-r.DeadLetters),
 		})
 		switch {
 		case ctx.Err() != nil:

@@ -49,6 +49,9 @@ type Record struct {
 	Seq    int64
 	EndSeq int64
 
+	// Asked is set where the agent asked the caller's side for a credential.
+	Asked *Asked
+
 	// TaskID and TaskState are the task the call works on, once known.
 	TaskID    string
 	TaskState string
@@ -61,6 +64,14 @@ type Record struct {
 type Sent struct {
 	Digest [16]byte
 	Window time.Duration // how far back an earlier call counts; one that is open always does
+}
+
+// Asked is an agent's asking for a credential that the caller's side has to give,
+// out of band. Who asked is the call's own agent, and where in a chain its link
+// tells.
+type Asked struct {
+	At      time.Time `json:"at"`
+	Schemes []string  `json:"schemes,omitempty"` // as the agent names them; none where it does not
 }
 
 // RepeatedError says that the caller has sent a message of that id to that agent

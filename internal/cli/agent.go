@@ -20,7 +20,7 @@ func agentCommand(p *program) *cobra.Command {
 	},
 		agentAddCommand(p), agentListCommand(p), agentShowCommand(p), agentRemoveCommand(p),
 		agentSuspendCommand(p), agentResumeCommand(p), agentRefreshCommand(p), agentApproveCommand(p),
-		agentAuthCommand(p), agentInstanceCommand(p), agentAllowCommand(p), agentDisallowCommand(p))
+		agentAuthCommand(p), agentSetCommand(p), agentInstanceCommand(p), agentAllowCommand(p), agentDisallowCommand(p))
 }
 
 func agentAddCommand(p *program) *cobra.Command {
@@ -226,6 +226,9 @@ func (p *program) agentFacts(f *facts, a control.AgentDetail) {
 	for _, owner := range a.Allow {
 		f.add("may call", "owner "+string(owner))
 	}
+	if a.AuthRequired == registry.AuthForbid {
+		f.add("may not", "ask callers for a credential")
+	}
 	if c := a.Auth; c != nil {
 		f.add("credential", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", c.Kind, c.In, c.Name)), " ")+", sent to "+c.Origin+" only")
 		p.authFacts(f, c)
@@ -299,6 +302,36 @@ func agentSuspendCommand(p *program) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in one line; callers and operators read it")
+	return cmd
+}
+
+func agentSetCommand(p *program) *cobra.Command {
+	var authRequired string
+	cmd := &cobra.Command{
+		Use: "set NAME --auth-required pass|forbid", Short: "Say what an agent may do",
+		Long: `Say whether an agent may ask callers for a credential, by the task state
+TASK_STATE_AUTH_REQUIRED. Where it may not, such a call ends as denied, and what
+the agent asks is not shown.`,
+		Example: "  parley agent set billing --auth-required forbid\n  parley agent set billing --auth-required pass",
+		Args:    arguments("NAME"),
+	}
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if authRequired == "" {
+			return usagef("nothing to set: %s", c.UseLine())
+		}
+		return p.managing(func(ctx context.Context, c *control.Client, args []string) error {
+			a, err := c.SetAgent(ctx, parley.AgentName(args[0]), control.AgentSettings{AuthRequired: registry.AuthPolicy(authRequired)})
+			if err != nil {
+				return err
+			}
+			may := "may"
+			if a.AuthRequired == registry.AuthForbid {
+				may = "may not"
+			}
+			return p.done(a, "agent %s %s ask callers for a credential", a.Name, may)
+		})(c, args)
+	}
+	cmd.Flags().StringVar(&authRequired, "auth-required", "", "pass or forbid")
 	return cmd
 }
 

@@ -120,6 +120,9 @@ func (p *program) showCall(c control.Call) error {
 		f.add("method", c.Method)
 		f.add("binding", bindings(c))
 		f.add("outcome", outcomeText(c))
+		if c.Asked != nil {
+			f.add("asked", strings.TrimSpace("its caller's side for a credential "+strings.Join(c.Asked.Schemes, ", "))+", "+p.moment(c.Asked.At))
+		}
 		f.add("detail", c.Detail)
 		f.add("begun", p.moment(c.Begun))
 		if c.Ended != nil {

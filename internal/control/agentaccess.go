@@ -87,6 +87,11 @@ type Suspension struct {
 	Reason string `json:"reason,omitempty" doc:"Why, in one line. Callers of the agent read it as well."`
 }
 
+// AgentSettings are what may be set of an agent.
+type AgentSettings struct {
+	AuthRequired registry.AuthPolicy `json:"authRequired" enum:"pass,forbid" doc:"pass: callers are told that the agent asks for a credential. forbid: such a call ends as denied."`
+}
+
 // agentAccessRoutes are the verbs that say whether and by whom an agent may be
 // called, and what it is shown.
 func (s *Server) agentAccessRoutes() {
@@ -137,6 +142,17 @@ func (s *Server) agentAccessRoutes() {
 				return nil, err
 			}
 			return agentEntity(reg.Disallow(ctx, in.Name, in.Owner))
+		})
+	type settings struct {
+		AgentPath
+		Body AgentSettings
+	}
+	route(s, operation("setAgent", "PATCH", "/agents/{name}", "Say what the agent may do", 200),
+		func(ctx context.Context, in *settings) (*entity[Agent], error) {
+			if err := s.permitAgent(ctx, "setAgent", in.Name, &Matching{}); err != nil {
+				return nil, err
+			}
+			return agentEntity(reg.SetAuthPolicy(ctx, in.Name, in.Body.AuthRequired))
 		})
 	type auth struct {
 		AgentPath

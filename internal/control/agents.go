@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -19,6 +20,7 @@ type Registrar interface {
 	Resume(ctx context.Context, name parley.AgentName) (*registry.Agent, error)
 	Remove(ctx context.Context, name parley.AgentName) error
 	Allow(ctx context.Context, name parley.AgentName, owner parley.OwnerName) (*registry.Agent, error)
+	SetAuthPolicy(ctx context.Context, name parley.AgentName, p registry.AuthPolicy) (*registry.Agent, error)
 	Disallow(ctx context.Context, name parley.AgentName, owner parley.OwnerName) (*registry.Agent, error)
 	SetCredential(ctx context.Context, name parley.AgentName, c registry.Credential) (*registry.Agent, *registry.Report, error)
 	RemoveCredential(ctx context.Context, name parley.AgentName) (*registry.Agent, *registry.Report, error)
@@ -55,6 +57,7 @@ type Agent struct {
 	Warnings     []string             `json:"warnings" nullable:"false"`
 	Pending      *PendingCard         `json:"pending,omitempty" doc:"A newer card that waits for approval."`
 	Allow        []parley.OwnerName   `json:"allow" nullable:"false" doc:"Owners beside its own that may call it."`
+	AuthRequired registry.AuthPolicy  `json:"authRequired" enum:"pass,forbid" doc:"Whether it may ask callers for a credential (TASK_STATE_AUTH_REQUIRED)."`
 	CheckedAt    *time.Time           `json:"checkedAt,omitempty" doc:"The last look at it, successful or not."`
 	CheckError   string               `json:"checkError,omitempty" doc:"What the last look ran into."`
 	SeenAt       *time.Time           `json:"seenAt,omitempty" doc:"The last look that went well."`
@@ -111,7 +114,8 @@ func agentOf(a *registry.Agent) Agent {
 		Name: a.Name, Owner: a.Owner, Environment: a.Environment, Kind: a.Kind, URL: a.URL, CardURL: a.CardURL,
 		Status: a.Status, Reason: a.Reason, CardHash: a.CardHash, Title: a.Title, Description: a.Description,
 		AgentVersion: a.AgentVersion, Interfaces: filled(a.Interfaces), Use: a.Use, Warnings: filled(a.Warnings),
-		Allow: filled(a.Allow), CheckedAt: timeOf(a.CheckedAt), CheckError: a.CheckErr,
+		AuthRequired: cmp.Or(a.AuthRequired, registry.AuthPass),
+		Allow:        filled(a.Allow), CheckedAt: timeOf(a.CheckedAt), CheckError: a.CheckErr,
 		SeenAt: timeOf(a.SeenAt), CalledAt: timeOf(a.CalledAt),
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Version: a.Version,
 	}

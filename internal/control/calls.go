@@ -48,6 +48,7 @@ type Call struct {
 	Begun          time.Time            `json:"begun"`
 	Deadline       *time.Time           `json:"deadline,omitempty"`
 	Ended          *time.Time           `json:"ended,omitempty" doc:"Missing: the call is open."`
+	Asked          *CallAsked           `json:"asked,omitempty" doc:"The agent asked the caller's side for a credential."`
 	Outcome        string               `json:"outcome" doc:"open, or how it ended."`
 	Reason         string               `json:"reason,omitempty"`
 	Detail         string               `json:"detail,omitempty"`
@@ -85,6 +86,13 @@ type CallFilter struct {
 	Until     time.Time            `query:"until" doc:"RFC 3339."`
 }
 
+// CallAsked is an agent's asking for a credential, to be given out of band. Who
+// asked is the call's agent; how deep in a chain, the call's depth.
+type CallAsked struct {
+	At      time.Time `json:"at"`
+	Schemes []string  `json:"schemes,omitempty" nullable:"false" doc:"As the agent names them; none where it does not."`
+}
+
 func callOf(r *call.Record) Call {
 	out := Call{
 		ID: r.ID.String(), Root: r.Root.String(), Parent: r.Link.Parent.String(), Link: r.Link.Kind, Depth: r.Link.Depth,
@@ -101,6 +109,9 @@ func callOf(r *call.Record) Call {
 	}
 	if r.Open() {
 		out.Outcome = "open"
+	}
+	if r.Asked != nil {
+		out.Asked = &CallAsked{At: r.Asked.At.UTC(), Schemes: r.Asked.Schemes}
 	}
 	for _, id := range r.Link.Candidates {
 		out.Candidates = append(out.Candidates, id.String())

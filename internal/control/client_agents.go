@@ -85,6 +85,12 @@ func (c *Client) AllowOwner(ctx context.Context, name parley.AgentName, owner pa
 	return out, err
 }
 
+// SetAgent says what the agent may do.
+func (c *Client) SetAgent(ctx context.Context, name parley.AgentName, s AgentSettings) (out Agent, err error) {
+	err = c.do(ctx, request{op: "control.setAgent", method: http.MethodPatch, path: agentPath(name, ""), body: s}, &out)
+	return out, err
+}
+
 // DisallowOwner takes an owner off the agent's list.
 func (c *Client) DisallowOwner(ctx context.Context, name parley.AgentName, owner parley.OwnerName) (out Agent, err error) {
 	err = c.do(ctx, request{op: "control.disallowOwner", method: http.MethodDelete, path: agentPath(name, "/allow/"+segment(owner))}, &out)

@@ -148,6 +148,7 @@ var RoleTable = map[string]Grants{
 	"approveAgent":   keeping,
 	"suspendAgent":   stopping,
 	"resumeAgent":    stopping,
+	"setAgent":       keeping,
 	"allowOwner":     keeping,
 	"disallowOwner":  keeping,
 	"setAuth":        registering,
@@ -166,6 +167,11 @@ var RoleTable = map[string]Grants{
 	"listTasks":      ownReads,
 	"getTask":        ownReads,
 	partTaskSnapshot: adminAlone,
+
+	"listPushes":      ownReads,
+	"retryPush":       stopping,
+	"listDeadLetters": ownReads,
+	"retryDeadLetter": stopping,
 
 	"listEvents":   watchers,
 	"streamEvents": watchers,

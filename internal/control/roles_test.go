@@ -62,6 +62,7 @@ var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"approveAgent":     at("POST", "/agents/OWNER-agent/approve"),
 	"suspendAgent":     at("POST", "/agents/OWNER-held/suspend", `{"reason":"x"}`),
 	"resumeAgent":      at("POST", "/agents/OWNER-held/resume"),
+	"setAgent":         at("PATCH", "/agents/OWNER-agent", `{"authRequired":"pass"}`),
 	"allowOwner":       at("PUT", "/agents/OWNER-agent/allow/default"),
 	"disallowOwner":    at("DELETE", "/agents/OWNER-agent/allow/default"),
 	"setAuth":          at("PUT", "/agents/OWNER-agent/auth", `{"kind":"bearer","secret":"s"}`),
@@ -76,6 +77,11 @@ var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"getCall":     at("GET", "/calls/CALL"),
 	"getCallTree": at("GET", "/calls/CALL/tree"),
 	"cancelCall":  at("POST", "/calls/CALL/cancel"),
+
+	"listPushes":      at("GET", "/pushes?owner=OWNER"),
+	"retryPush":       at("POST", "/pushes/none/retry"),
+	"listDeadLetters": at("GET", "/dead-letters?owner=OWNER"),
+	"retryDeadLetter": at("POST", "/dead-letters/none-1/retry"),
 
 	"listTasks":        at("GET", "/tasks"),
 	"getTask":          at("GET", "/tasks/OWNER-agent/TASK"),

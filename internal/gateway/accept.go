@@ -35,6 +35,10 @@ func (g *Gateway) accept(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Re
 	if facts.Kind != a2a.KindMessage && facts.TaskID != "" {
 		c.sees.snapshot = g.taskObject(reply.Result)
 	}
+	c.news = g.asked(c, reply.Result)
+	if err := g.mayAsk(c); err != nil {
+		return a2a.Fail(err)
+	}
 	c.ends(outcomeOf(c.req.Method, facts), "", "")
 	g.lap(c, "accept")
 	return reply

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -79,6 +80,11 @@ func (g *Gateway) resolve(ctx context.Context, c *Call) error {
 	name := c.record.Agent
 	if c.badName != nil {
 		return parley.E("gateway.resolve", parley.NotFound, "", c.badName.Error(), nil)
+	}
+	// Where the address names the agent, a tenant that names anything else
+	// contradicts it: whoever sent it meant another one.
+	if tenant := c.req.Tenant; tenant != "" && tenant != TenantPrefix+string(name) {
+		return a2a.InvalidParams(a2a.FieldViolation{Field: "tenant", Description: "must be " + TenantPrefix + string(name) + " here, or left out; take it from the agent's card"})
 	}
 	target, err := g.Agents.Lookup(ctx, name)
 	if err != nil {

@@ -57,11 +57,14 @@ func TestDeadlines(t *testing.T) {
 	}
 	wantCall(t, m, id, "timeout", "deadline")
 
-	agent.Answer(answersTask(task("t-forever", "c", a2a.StateWorking)))
-	_, id = c.Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
-	got := m.WaitCall(control.CallFilter{Task: "t-forever", Method: "SendMessage"}, parleytest.Ended)
-	if got.ID != id || got.Outcome != "timeout" || got.Reason != "deadline" {
-		t.Errorf("a task over the call's deadline is recorded as %+v", got)
+	for _, state := range []a2a.TaskState{a2a.StateWorking, a2a.StateInputRequired, a2a.StateAuthRequired} {
+		forever := fresh("t-forever")
+		agent.Answer(answersTask(task(forever, "c", state)))
+		_, id = c.Do(t.Context(), a2a.SendMessage, parleytest.Message(fresh("m"), "x"))
+		got := m.WaitCall(control.CallFilter{Task: forever, Method: "SendMessage"}, parleytest.Ended)
+		if got.ID != id || got.Outcome != "timeout" || got.Reason != "deadline" {
+			t.Errorf("a task in %s over the call's deadline is recorded as %+v", state, got)
+		}
 	}
 }
 

@@ -107,6 +107,20 @@ func (g *Gateway) peek(ctx context.Context, key call.TaskKey) (*call.Task, error
 	fresh.State, fresh.Final, fresh.UpdatedAt = string(f.State), f.State.Terminal(), g.Now()
 	fresh.StatusAt = statusAt(f, fresh.UpdatedAt, known.State, known.StatusAt)
 	fresh.Snapshot = g.taskObject(reply.Result)
+	if f.State == a2a.StateAuthRequired {
+		agent, err := g.Agents.Lookup(ctx, key.Agent)
+		if err != nil {
+			return nil, err
+		}
+		stop := forbidden(agent.Agent, fresh.State)
+		if stop {
+			fresh.Snapshot = nil // what it asks is not shown to anybody
+		}
+		g.askedWaiting(ctx, key, reply.Result, fresh.UpdatedAt, !stop)
+		for _, r := range g.open.remove(key, func(*call.Record) bool { return stop }) {
+			g.endWaiting(ctx, r, parley.OutcomeDenied, reasonAsks, "the agent asks its caller for a credential, which it may not; to allow it: parley agent set "+string(key.Agent)+" --auth-required pass", fresh.State)
+		}
+	}
 	if err := g.Journal.Settle(ctx, call.Settlement{Task: &fresh}, true); err != nil {
 		return nil, err
 	}

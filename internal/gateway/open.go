@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/parley"
 )
@@ -105,6 +106,20 @@ func (o *openCalls) take(key call.TaskKey) []*call.Record {
 		delete(o.byID, r.ID)
 	}
 	return records
+}
+
+// ask notes on the waiting calls of a task what their agent asks for, and gives
+// copies of those that did not have it.
+func (o *openCalls) ask(key call.TaskKey, asked call.Asked) (news []call.Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.idle[key] {
+		if r.Asked == nil {
+			r.Asked, r.TaskState = &asked, string(a2a.StateAuthRequired)
+			news = append(news, *r)
+		}
+	}
+	return news
 }
 
 // remove hands over the waiting calls of a task for which which is true.

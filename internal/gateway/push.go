@@ -20,10 +20,11 @@ type PushStore interface {
 	RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error
 	Relay(ctx context.Context, task call.TaskKey) (*push.Relay, error)
 	RelayByCallback(ctx context.Context, callback string) (*push.Relay, error)
-	DueRelays(ctx context.Context, by time.Time, limit int) ([]*push.Relay, error)
+	DueRelays(ctx context.Context, now time.Time, limit int) ([]*push.Relay, error)
 	Relays(ctx context.Context, after string, limit int) ([]*push.Relay, error)
 	ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (claimed bool, err error)
-	SaveRelay(ctx context.Context, r *push.Relay, claimed time.Time) error
+	SaveUpstream(ctx context.Context, r *push.Relay) (saved bool, err error)
+	SaveRelay(ctx context.Context, r *push.Relay) error
 	NudgeRelay(ctx context.Context, task call.TaskKey, at time.Time) error
 	DropRelay(ctx context.Context, task call.TaskKey) (dropped bool, err error)
 }

@@ -135,7 +135,6 @@ func (g *Gateway) runRelays(ctx context.Context) {
 
 // relay looks at one task and plans the next look. r was claimed.
 func (g *Gateway) relay(ctx context.Context, r *push.Relay, opts WatchOptions) {
-	claimed := r.LookAt
 	ctx, cancel := context.WithTimeout(ctx, opts.Timeout+relayGrace/2)
 	defer cancel()
 	subscribed, err := g.Push.Store.TaskSubscriptions(ctx, r.Task, "", 1)
@@ -144,7 +143,7 @@ func (g *Gateway) relay(ctx context.Context, r *push.Relay, opts WatchOptions) {
 		return
 	}
 	if err == nil && r.Upstream == push.UpstreamNew {
-		err = g.registerUpstream(ctx, r, claimed)
+		err = g.registerUpstream(ctx, r)
 	}
 	changed := false
 	if err == nil {
@@ -163,7 +162,7 @@ func (g *Gateway) relay(ctx context.Context, r *push.Relay, opts WatchOptions) {
 		r.LookAt = time.Time{}
 		g.relays.forget(r.Task)
 	}
-	if err := g.Push.Store.SaveRelay(context.WithoutCancel(ctx), r, claimed); err != nil {
+	if err := g.Push.Store.SaveRelay(context.WithoutCancel(ctx), r); err != nil {
 		g.Log.Warn("what was learnt of a task is learnt again", "agent", r.Task.Agent, "err", err)
 	}
 }
@@ -330,7 +329,7 @@ func sightOfIndex(task *call.Task) push.Sight {
 // registerUpstream asks the agent to push to the mesh, once for each task, and
 // notes whether it will. The token is saved, as a hash, before the agent has it:
 // it may push at once. One that cannot be asked now is asked at the next look.
-func (g *Gateway) registerUpstream(ctx context.Context, r *push.Relay, claimed time.Time) error {
+func (g *Gateway) registerUpstream(ctx context.Context, r *push.Relay) error {
 	pushes, err := g.agentPushes(ctx, r.Task)
 	if err != nil {
 		return err
@@ -341,7 +340,7 @@ func (g *Gateway) registerUpstream(ctx context.Context, r *push.Relay, claimed t
 	}
 	token := push.NewID()
 	r.TokenHash = push.HashToken(token)
-	if err := g.Push.Store.SaveRelay(ctx, r, claimed); err != nil {
+	if saved, err := g.Push.Store.SaveUpstream(ctx, r); err != nil || !saved {
 		return err
 	}
 	_, err = g.ask(ctx, r.Task, a2a.CreatePushConfig, a2a.TaskPushNotificationConfig{

@@ -85,14 +85,12 @@ func (g *Gateway) repeat(ctx context.Context, c *Call, r *call.RepeatedError) *a
 	if err != nil {
 		return g.refuse(c, err)
 	}
-	detail := "the message was sent before, in call " + r.First.String()
 	if first.TaskState != "" {
 		key := call.TaskKey{Agent: first.Agent, Instance: first.Instance, ID: first.TaskID}
-		c.ends(parley.OutcomeOK, reasonRepeated, detail)
-		return g.repeatTask(ctx, c, key)
+		return g.repeatTask(ctx, c, key, sentBefore(first))
 	}
 	g.lap(c, "repeat")
-	c.ends(parley.OutcomeDenied, reasonRepeated, detail)
+	c.ends(parley.OutcomeDenied, reasonRepeated, sentBefore(first))
 	return &a2a.Reply{Err: repeatedFailure(first)}
 }
 
@@ -123,9 +121,13 @@ func (g *Gateway) outcomeOfFirst(ctx context.Context, id parley.CallID) (*call.R
 	}
 }
 
+func sentBefore(first *call.Record) string {
+	return "the message was sent before, in call " + first.ID.String()
+}
+
 // repeatedFailure says why the first call led to no task.
 func repeatedFailure(first *call.Record) *a2a.Error {
-	before := "the message was sent before, in call " + first.ID.String()
+	before := sentBefore(first)
 	const again = "; it is not sent again: give it a new messageId to have the agent work on it once more"
 	switch {
 	case first.Outcome == parley.OutcomeOK:
@@ -140,13 +142,13 @@ func repeatedFailure(first *call.Record) *a2a.Error {
 
 // repeatTask answers with the task of the first call, as it is now: where the
 // agent cannot be asked, as it was seen last.
-func (g *Gateway) repeatTask(ctx context.Context, c *Call, key call.TaskKey) *a2a.Reply {
+func (g *Gateway) repeatTask(ctx context.Context, c *Call, key call.TaskKey, detail string) *a2a.Reply {
 	known, err := g.Journal.Task(ctx, key)
 	switch {
 	case err != nil && parley.KindOf(err) != parley.NotFound:
 		return g.refuse(c, err)
 	case err != nil || known.Principal != c.record.Caller:
-		return &a2a.Reply{Err: a2a.TaskNotFound(key.ID)}
+		return g.refuse(c, a2a.TaskNotFound(key.ID))
 	}
 	c.sees = seen{key: key, state: known.State, statusAt: known.StatusAt, owned: true, context: known.ContextID}
 	c.record.TaskID, c.record.TaskState, c.record.ContextID, c.record.Instance = key.ID, known.State, known.ContextID, key.Instance
@@ -161,6 +163,10 @@ func (g *Gateway) repeatTask(ctx context.Context, c *Call, key call.TaskKey) *a2
 			g.Log.Debug("task of a repeated message not seen", "agent", key.Agent, "call", c.record.ID, "err", err)
 		}
 	}
+	if err := g.mayAsk(c); err != nil {
+		return &a2a.Reply{Err: err}
+	}
+	c.ends(parley.OutcomeOK, reasonRepeated, detail)
 	if c.req.Method.Streaming() && !known.Final && !a2a.TaskState(known.State).Interrupted() {
 		return g.repeatStream(ctx, c, key)
 	}

@@ -81,6 +81,13 @@ func (g *Gateway) write(ctx context.Context, c *Call, wait bool) error {
 	if c.sees.changed {
 		s.Task, s.Context = c.indexed(now), c.sees.context
 	}
+	if c.news {
+		event, err := tellAsked(&row, !forbidden(c.target.Agent, c.sees.state))
+		if err != nil {
+			return err
+		}
+		s.Events = append(s.Events, event)
+	}
 	if c.begun { // a message in a context is a use of it, although nothing about it is new
 		s.Context = c.sees.context
 	}

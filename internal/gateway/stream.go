@@ -100,6 +100,7 @@ func (s *acceptedStream) accept(ctx context.Context, frame a2a.Frame) (a2a.Frame
 	} else if facts.Kind != a2a.KindMessage {
 		c.sees.snapshot = nil // older than what was just seen
 	}
+	asks, denied := g.asked(c, frame.Result), g.mayAsk(c)
 	if err := g.bind(ctx, c); err != nil {
 		return a2a.Frame{Err: g.unbound(ctx, c, err).Err}, nil
 	}
@@ -108,6 +109,12 @@ func (s *acceptedStream) accept(ctx context.Context, frame a2a.Frame) (a2a.Frame
 	}
 	if err := g.subscribeInline(ctx, c); err != nil {
 		return a2a.Frame{Err: g.unbound(ctx, c, err).Err}, nil
+	}
+	if asks {
+		g.saveAsked(ctx, c.record, denied == nil)
+	}
+	if denied != nil {
+		return a2a.Frame{Err: denied}, nil
 	}
 	if facts.Final() || facts.Interrupted() {
 		s.rests = true

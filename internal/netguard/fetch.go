@@ -28,6 +28,7 @@ type FetchOptions struct {
 	Timeout       time.Duration // the whole exchange; zero: DefaultFetchTimeout
 	UserAgent     string        // empty: "parley"
 	TLS           *tls.Config   // nil: the system's roots
+	Webhooks      bool          // public addresses also at ports from 1024 on, as CheckWebhook lets them be
 }
 
 // FetchClient asks strangers' servers for documents: cards, keys, metadata.
@@ -52,10 +53,17 @@ func (g *Guard) FetchClient(opts FetchOptions) *FetchClient {
 	}
 }
 
+func fetchPurpose(scheme string, webhooks bool) purpose {
+	if webhooks {
+		return purpose{scheme: scheme, ownPorts: true, clientName: "webhooks"}
+	}
+	return purpose{scheme: scheme, onlyPort: 443, clientName: "fetches"}
+}
+
 func (g *Guard) fetchTransport(scheme string, opts FetchOptions) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil, // see the package comment
-		DialContext:            g.dial(purpose{scheme: scheme, onlyPort: 443, clientName: "fetches"}),
+		DialContext:            g.dial(fetchPurpose(scheme, opts.Webhooks)),
 		TLSClientConfig:        tlsConfig(opts.TLS),
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ResponseHeaderTimeout:  opts.HeaderTimeout,

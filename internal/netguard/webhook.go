@@ -59,11 +59,13 @@ func (g *Guard) checkWebhookName(u *url.URL, host string) error {
 
 // checkWebhookPort keeps callers from knocking at other services' ports.
 func checkWebhookPort(u *url.URL) error {
-	if port := urlPort(u); port < 1024 && port != 443 {
+	if port := urlPort(u); !webhookPort(port) {
 		return fmt.Errorf("the port %d is that of another service: use 443, or one from 1024 on", port)
 	}
 	return nil
 }
+
+func webhookPort(port uint16) bool { return port == 443 || port >= 1024 }
 
 // standsFor gives the address for which a well-known name stands everywhere.
 func standsFor(host string) (netip.Addr, bool) {

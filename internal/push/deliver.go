@@ -41,7 +41,10 @@ type Claim struct {
 type Letter struct {
 	ID           string
 	Subscription string
-	Event        Event
+	Task         call.TaskKey
+	Owner        parley.OwnerName
+	Principal    parley.PrincipalName
+	Event        Event // without its frame in lists
 	Attempts     int
 	Reason       string // of the last failure
 	DiedAt       time.Time
@@ -83,8 +86,8 @@ var ErrLost = errors.New("push: the claim is lost")
 
 // Meter counts deliveries.
 type Meter interface {
-	// Attempt counts one attempt. age is how long ago the event happened.
-	Attempt(ctx context.Context, result Result, took, age time.Duration)
+	// Attempt counts one attempt by its Result. age is how long ago the event happened.
+	Attempt(ctx context.Context, result string, took, age time.Duration)
 	// Dead counts a dead letter.
 	Dead(ctx context.Context)
 }
@@ -305,7 +308,10 @@ func (d *Dispatcher) one(ctx context.Context, c *Claim, e Event) (on, slow bool,
 	if left > 0 {
 		return false, got.slow, box.RetryPush(ctx, c, got.reason, min(left, d.pause(c.Attempts, got.retryAfter)))
 	}
-	letter := Letter{ID: letterID(c.ID, e.Seq), Subscription: c.ID, Event: e, Attempts: c.Attempts, Reason: got.reason, DiedAt: d.opts.Now()}
+	letter := Letter{
+		ID: letterID(c.ID, e.Seq), Subscription: c.ID, Task: c.Task, Owner: c.Owner, Principal: c.Principal, Event: e,
+		Attempts: c.Attempts, Reason: got.reason, DiedAt: d.opts.Now(),
+	}
 	if err := box.PushDead(ctx, c, letter, d.lease(), d.event(EventDead, c, eventData{Letter: letter.ID, Attempts: letter.Attempts, Reason: got.reason})); err != nil {
 		return false, got.slow, err
 	}

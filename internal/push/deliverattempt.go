@@ -57,7 +57,7 @@ func (d *Dispatcher) attempt(ctx context.Context, c *Claim, e Event) (got attemp
 	defer func() {
 		if d.opts.Meter != nil && ctx.Err() == nil {
 			now := d.opts.Now()
-			d.opts.Meter.Attempt(ctx, got.result, now.Sub(begun), now.Sub(e.At))
+			d.opts.Meter.Attempt(ctx, string(got.result), now.Sub(begun), now.Sub(e.At))
 		}
 	}()
 	body, kind, err := d.body(ctx, &c.Subscription, e)
@@ -100,6 +100,9 @@ func (d *Dispatcher) send(ctx context.Context, url string, header map[string]str
 func (d *Dispatcher) body(ctx context.Context, s *Subscription, e Event) (body []byte, contentType string, err error) {
 	if s.Version != "0.3" {
 		return e.Frame, typeV1, nil
+	}
+	if d.opts.Body == nil {
+		return nil, "", fmt.Errorf("version %s is not written here", s.Version)
 	}
 	body, err = d.opts.Body(ctx, s, e)
 	return body, typeV03, err

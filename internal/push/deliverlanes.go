@@ -9,7 +9,7 @@ import (
 )
 
 // lanes bound what is under way, so that no receiver and no subscriber can take
-// what others need: in all, at one host, and of one principal. Hosts that let an
+// what others need: in all, at one host, and a quarter of one principal. Hosts that let an
 // attempt run into its time limit get one attempt at a time until they answer
 // again, and together no more than half of the room: the fast ones always have
 // the other half.
@@ -30,7 +30,7 @@ const maxSlowHosts = 10_000
 
 func newLanes(all, perHost int) *lanes {
 	return &lanes{
-		all: all, perHost: perHost, perPrincipal: max(1, all/2), slowAll: max(1, all/2),
+		all: all, perHost: perHost, perPrincipal: max(1, all/4), slowAll: max(1, all/2),
 		busy: map[string]bool{}, hosts: map[string]int{}, principals: map[parley.PrincipalName]int{}, slow: map[string]bool{},
 	}
 }

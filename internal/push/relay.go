@@ -26,6 +26,7 @@ type Relay struct {
 	SeenSeq int64
 
 	LookAt  time.Time     // when to look next; zero: never, for the task is final
+	Busy    time.Time     // until when a process that looks has it to itself; zero: none does
 	Delay   time.Duration // the pause before that look
 	Lost    int           // looks in a row at which the agent did not know the task
 	Ended   time.Time     // when the journal got the task's last event; zero: not yet

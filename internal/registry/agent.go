@@ -18,6 +18,16 @@ const (
 	Unproven  Status = "unproven"  // registered; nothing answered the binding probe, or it wants credentials
 )
 
+// AuthPolicy is what becomes of a task with which an agent asks its caller's side
+// for a credential (TASK_STATE_AUTH_REQUIRED). Empty is AuthPass.
+type AuthPolicy string
+
+// The policies.
+const (
+	AuthPass   AuthPolicy = "pass"   // the caller is told
+	AuthForbid AuthPolicy = "forbid" // the call ends as denied, and what the agent asks is not shown
+)
+
 // KindA2A is the kind of an agent that speaks A2A.
 const KindA2A = "a2a"
 
@@ -73,6 +83,8 @@ type Agent struct {
 	// Pending is a newer card that waits for approval, with why.
 	Pending *Pending
 
+	// AuthRequired says whether it may ask callers for a credential.
+	AuthRequired AuthPolicy
 	// Allow lists the owners beside the agent's own who may call it.
 	Allow     []parley.OwnerName
 	CheckedAt time.Time // last refresh, successful or not

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -225,6 +226,16 @@ func disallow(old *Agent, owner parley.OwnerName, now time.Time) (*Agent, []parl
 	}
 	a.Allow, a.UpdatedAt = slices.Delete(a.Allow, i, i+1), now
 	return a, []parley.Event{a.event(EventDisallowed, now, func(d *EventData) { d.Grantee = owner })}, nil
+}
+
+// setAuthPolicy says whether the agent may ask callers for a credential.
+func setAuthPolicy(old *Agent, p AuthPolicy, now time.Time) (*Agent, []parley.Event, error) {
+	a := old.clone()
+	if cmp.Or(a.AuthRequired, AuthPass) == p {
+		return a, nil, nil
+	}
+	a.AuthRequired, a.UpdatedAt = p, now
+	return a, []parley.Event{a.event(EventAuthPolicy, now, func(d *EventData) { d.AuthRequired = p })}, nil
 }
 
 // inUse is the interface calls go to; the zero value if there is none.

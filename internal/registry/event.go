@@ -24,6 +24,9 @@ const (
 	EventAuthSet     = "agent.auth_set"
 	EventAuthRemoved = "agent.auth_removed"
 
+	EventAuthPolicy = "agent.auth_policy" // whether it may ask callers for a credential
+	EventAsked      = "agent.asked"       // it asked a caller's side for a credential; its data is that of the call
+
 	EventInstanceAdded    = "agent.instance_added"
 	EventInstanceChanged  = "agent.instance_changed" // what a look at it found differs
 	EventInstanceDraining = "agent.instance_draining"
@@ -46,6 +49,8 @@ type EventData struct {
 	Grantee  parley.OwnerName `json:"grantee,omitempty"` // the owner allowed or disallowed
 	Kind     CredentialKind   `json:"kind,omitempty"`    // of the credential
 	Origin   string           `json:"origin,omitempty"`  // of the credential
+	// AuthRequired is the new policy.
+	AuthRequired AuthPolicy `json:"authRequired,omitempty"`
 	// Instance is what an event of an instance is about; URL, Address, Binding
 	// and CheckErr are then the instance's.
 	Instance       string         `json:"instance,omitempty"`

@@ -304,6 +304,14 @@ func (r *Registrar) Disallow(ctx context.Context, name parley.AgentName, owner p
 	return r.change(ctx, name, func(a *Agent, now time.Time) (*Agent, []parley.Event, error) { return disallow(a, owner, now) })
 }
 
+// SetAuthPolicy says whether the agent may ask callers for a credential.
+func (r *Registrar) SetAuthPolicy(ctx context.Context, name parley.AgentName, p AuthPolicy) (*Agent, error) {
+	if p != AuthPass && p != AuthForbid {
+		return nil, invalid("registry.set_auth_policy", parley.Subject(name), "this cannot be set", []parley.Field{{Path: "authRequired", Problem: "must be pass or forbid"}})
+	}
+	return r.change(ctx, name, func(a *Agent, now time.Time) (*Agent, []parley.Event, error) { return setAuthPolicy(a, p, now) })
+}
+
 // Remove forgets the agent, its credential, and the keys with which it called.
 // Its calls stay on record.
 func (r *Registrar) Remove(ctx context.Context, name parley.AgentName) error {

@@ -15,7 +15,7 @@ const treeMax = 1000
 const callColumns = `seq, id, root, link, parent, depth, candidates, caller, caller_owner, caller_agent, environment,
 	agent, agent_owner, instance, method, caller_binding, agent_binding, version, message_id, reference,
 	trace_id, span_id, begun_at, deadline_at, context_id, task_id, task_state,
-	end_seq, ended_at, outcome, reason, detail, status, bytes_in, bytes_out, first_byte, total, steps`
+	end_seq, ended_at, outcome, reason, detail, status, bytes_in, bytes_out, first_byte, total, steps, asked`
 
 func scanCall(row scanner) (*call.Record, error) {
 	var (
@@ -31,7 +31,7 @@ func scanCall(row scanner) (*call.Record, error) {
 		optional(&r.TraceID), optional(&r.SpanID), timeColumn{&r.Begun}, timeColumn{&r.Deadline},
 		optional(&r.ContextID), optional(&r.TaskID), optional(&r.TaskState),
 		&endSeq, timeColumn{&r.Ended}, optional(&r.Outcome), optional(&r.Reason), optional(&r.Detail), &status, &in, &out,
-		&firstByte, &totalNanos, optional(&steps))
+		&firstByte, &totalNanos, optional(&steps), jsonColumn{&r.Asked})
 	if err != nil {
 		return nil, err
 	}

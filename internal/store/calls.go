@@ -486,7 +486,7 @@ func (k *settlement) endByID(tx *tx) error {
 		statement, values := k.change()
 		n, err := tx.run(statement, values...)
 		if n > 0 && err == nil {
-			err = tx.moved(r)
+			err = tx.aside(r)
 		}
 		return n, err
 	}
@@ -575,7 +575,27 @@ func (k *settlement) update(tx *tx, seq int64) error {
 		return endedBefore(r)
 	}
 	if err == nil {
-		err = tx.moved(r)
+		err = tx.aside(r)
+	}
+	return err
+}
+
+// aside writes what only few calls have.
+func (t *tx) aside(r *call.Record) error {
+	if err := t.moved(r); err != nil {
+		return err
+	}
+	return t.asked(r)
+}
+
+// asked writes what the call's agent asked its caller's side for.
+func (t *tx) asked(r *call.Record) error {
+	if r.Asked == nil {
+		return nil
+	}
+	text, err := encode(r.Asked)
+	if err == nil {
+		_, err = t.run(`UPDATE calls SET asked = ? WHERE id = ?`, text, r.ID[:])
 	}
 	return err
 }

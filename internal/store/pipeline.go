@@ -129,7 +129,7 @@ func (b *begin) wasWritten() { b.written = true }
 func (k *settlement) pipe(q *pipeline) bool {
 	r := k.Record
 	claims := k.Task != nil || k.Context != ""
-	if k.written || r.Moved || k.Unsent || len(k.Events) > 0 || claims && k.db.gone[r.Caller] != nil {
+	if k.written || r.Moved || r.Asked != nil || k.Unsent || len(k.Events) > 0 || claims && k.db.gone[r.Caller] != nil {
 		return false
 	}
 	if k.Insert && !k.Refusal && (k.use.wrote || k.db.uses.wants(r.Agent, r.Begun)) {

@@ -24,6 +24,7 @@ type Cutoffs struct {
 	Unfinished time.Time // tasks that are not final and not updated since; journals without events likewise
 	Journal    time.Time // events of tasks before
 	Messages   time.Time // ids of messages sent before, but those of open calls stay
+	Letters    time.Time // pushes given up before
 }
 
 // Pruned counts what a Prune deleted.
@@ -41,6 +42,9 @@ func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
 		return p, err
 	}
 	if p.Events, err = db.pruneFeed(ctx, oldEvents, c.Events); err != nil {
+		return p, err
+	}
+	if _, err = db.pruneAll(ctx, oldLetters, c.Letters); err != nil {
 		return p, err
 	}
 	if p.Frames, err = db.pruneFrames(ctx, c.Journal); err != nil {
@@ -67,6 +71,7 @@ func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
 const (
 	oldTasks           = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 1 AND updated_at < ? LIMIT ?)`
 	oldUnfinishedTasks = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 0 AND updated_at < ? LIMIT ?)`
+	oldLetters         = `DELETE FROM push_letters WHERE id IN (SELECT id FROM push_letters WHERE died_at < ? LIMIT ?)`
 	oldJournals        = `DELETE FROM journals WHERE num IN (SELECT num FROM journals WHERE first_at IS NULL AND updated_at < ? LIMIT ?)`
 	oldContexts        = `DELETE FROM contexts WHERE key IN (SELECT key FROM contexts WHERE used_at < ? LIMIT ?)`
 )

@@ -188,9 +188,9 @@ func (db *DB) PushDead(ctx context.Context, c *push.Claim, l push.Letter, lease 
 	s, now := c.Subscription, micros(db.opt.Now())
 	return db.claimed(ctx, op, c, `held_until = `+db.sql.now+` + ?, attempts = 0, error = ?, attempted_at = ?`,
 		[]driver.Value{lease.Microseconds(), plain(l.Reason), now}, func(tx *tx) error {
-			if _, err := tx.run(`INSERT INTO push_letters (`+letterColumns+`, owner, frame) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
-				l.ID, l.Subscription, string(s.Task.Agent), s.Task.Instance, s.Task.ID, string(s.Principal), l.Event.Seq,
-				micros(l.Event.At), micros(l.DiedAt), int64(l.Attempts), plain(l.Reason), string(s.Owner), sealed); err != nil {
+			if _, err := tx.run(`INSERT INTO push_letters (`+letterColumns+`, frame) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
+				l.ID, l.Subscription, string(s.Task.Agent), s.Task.Instance, s.Task.ID, string(s.Principal), string(s.Owner), l.Event.Seq,
+				micros(l.Event.At), micros(l.DiedAt), int64(l.Attempts), plain(l.Reason), sealed); err != nil {
 				return err
 			}
 			if err := tx.moveCursor(s.ID, l.Event.Seq); err != nil {
@@ -205,7 +205,6 @@ func letterPlace(id string) vault.Place {
 	return vault.Place{Table: "push_letters", Row: id, Column: "frame"}
 }
 
-const letterColumns = `id, subscription, agent, instance, task_id, principal, seq, happened_at, died_at, attempts, error`
 
 // ReleasePushes lets go of what a process of that store held that has ended,
 // where there can be no other one.

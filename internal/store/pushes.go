@@ -162,20 +162,30 @@ const selectSubscriptions = `SELECT ` + subscriptionColumns + ` FROM push_subscr
 func (db *DB) scanSubscription(ctx context.Context, row scanner) (*push.Subscription, error) {
 	var s push.Subscription
 	var sealed []byte
-	if err := row.Scan(&s.ID, &s.Task.Agent, &s.Task.Instance, &s.Task.ID, &s.ConfigID, &s.Principal, &s.Owner,
-		&sealed, &s.Version, &s.Cursor, timeColumn{&s.Created}); err != nil {
+	if err := row.Scan(subscriptionRow(&s, &sealed)...); err != nil {
 		return nil, err
 	}
+	return &s, db.openTarget(ctx, &s, sealed)
+}
+
+// subscriptionRow is where the columns of a subscription go.
+func subscriptionRow(s *push.Subscription, sealed *[]byte) []any {
+	return []any{&s.ID, &s.Task.Agent, &s.Task.Instance, &s.Task.ID, &s.ConfigID, &s.Principal, &s.Owner,
+		sealed, &s.Version, &s.Cursor, timeColumn{&s.Created}}
+}
+
+// openTarget fills in what rests sealed.
+func (db *DB) openTarget(ctx context.Context, s *push.Subscription, sealed []byte) error {
 	plain, err := db.vault.Open(ctx, s.Owner, targetPlace(s.Task, s.ConfigID), sealed)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var target pushTarget
 	if err := json.Unmarshal(plain, &target); err != nil {
-		return nil, err
+		return err
 	}
 	s.URL, s.Token, s.AuthScheme, s.AuthCredentials = target.URL, target.Token, target.Scheme, target.Credentials
-	return &s, nil
+	return nil
 }
 
 func (db *DB) subscription(ctx context.Context, op parley.Op, subject string, where string, args ...any) (*push.Subscription, error) {
@@ -226,26 +236,22 @@ func (t *tx) endSubscriptions(principal parley.PrincipalName) error {
 	return err
 }
 
-const relayColumns = `agent, instance, task_id, principal, owner, callback, token_hash, upstream, seen, seen_seq, look_at, delay, lost, ended_at, created_at`
+const relayColumns = `agent, instance, task_id, principal, owner, callback, token_hash, upstream, seen, seen_seq, look_at, busy_until, delay, lost, ended_at, created_at`
 
 // One more subscription looks at once, where its relay is there already.
-const insertRelay = `INSERT INTO push_relays (` + relayColumns + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+const insertRelay = `INSERT INTO push_relays (` + relayColumns + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 	ON CONFLICT (agent, instance, task_id) DO UPDATE SET look_at = excluded.look_at
 	WHERE push_relays.look_at > excluded.look_at`
 
 func relayValues(r *push.Relay) []driver.Value {
-	var hash driver.Value
-	if r.TokenHash != nil {
-		hash = r.TokenHash
-	}
-	return []driver.Value{string(r.Task.Agent), r.Task.Instance, r.Task.ID, string(r.Principal), string(r.Owner), r.Callback, hash,
-		string(r.Upstream), r.Seen, r.SeenSeq, micros(r.LookAt), int64(r.Delay), int64(r.Lost), micros(r.Ended), micros(r.Created)}
+	return []driver.Value{string(r.Task.Agent), r.Task.Instance, r.Task.ID, string(r.Principal), string(r.Owner), r.Callback, relayHash(r),
+		string(r.Upstream), r.Seen, r.SeenSeq, micros(r.LookAt), micros(r.Busy), int64(r.Delay), int64(r.Lost), micros(r.Ended), micros(r.Created)}
 }
 
 func scanRelay(row scanner) (*push.Relay, error) {
 	var r push.Relay
 	err := row.Scan(&r.Task.Agent, &r.Task.Instance, &r.Task.ID, &r.Principal, &r.Owner, &r.Callback, &r.TokenHash, &r.Upstream,
-		&r.Seen, &r.SeenSeq, timeColumn{&r.LookAt}, &r.Delay, &r.Lost, timeColumn{&r.Ended}, timeColumn{&r.Created})
+		&r.Seen, &r.SeenSeq, timeColumn{&r.LookAt}, timeColumn{&r.Busy}, &r.Delay, &r.Lost, timeColumn{&r.Ended}, timeColumn{&r.Created})
 	return &r, err
 }
 
@@ -263,9 +269,11 @@ func (db *DB) RelayByCallback(ctx context.Context, callback string) (*push.Relay
 	return found(r, db.missing("store.relay_by_callback", "push relay", callback, err))
 }
 
-// DueRelays gives relays whose look is due by then, the longest due first.
-func (db *DB) DueRelays(ctx context.Context, by time.Time, limit int) ([]*push.Relay, error) {
-	due, err := query(ctx, db, scanRelay, selectRelays+` WHERE look_at IS NOT NULL AND look_at <= ? ORDER BY look_at LIMIT ?`, by.UnixMicro(), page(limit))
+// DueRelays gives relays whose look is due and which nobody has to itself, the
+// longest due first.
+func (db *DB) DueRelays(ctx context.Context, now time.Time, limit int) ([]*push.Relay, error) {
+	due, err := query(ctx, db, scanRelay, selectRelays+` WHERE look_at IS NOT NULL AND look_at <= ?1 AND (busy_until IS NULL OR busy_until <= ?1) ORDER BY look_at LIMIT ?2`,
+		now.UnixMicro(), page(limit))
 	return due, db.fault("store.due_relays", "", err)
 }
 
@@ -276,35 +284,59 @@ func (db *DB) Relays(ctx context.Context, after string, limit int) ([]*push.Rela
 	return all, db.fault("store.relays", "", err)
 }
 
-// ClaimRelay takes a due look for the caller, whose next one is at until if
-// nothing is heard of it: claimed is false where another process was first, or
-// the relay is gone.
+// ClaimRelay takes a due look for the caller, who has the relay to itself until
+// that time; if nothing is heard of it by then, the look is due again. claimed is
+// false where another process was first, or the relay is gone.
 func (db *DB) ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (claimed bool, err error) {
-	task, at := r.Task, r.LookAt
+	task, at, busy := r.Task, r.LookAt, r.Busy
 	err = db.w.do(ctx, statements(func(tx *tx) error {
-		n, err := tx.run(`UPDATE push_relays SET look_at = ? WHERE agent = ? AND instance = ? AND task_id = ? AND look_at = ?`,
-			append(append([]driver.Value{micros(until)}, taskArgs(task)...), micros(at))...)
+		statement, values := `UPDATE push_relays SET look_at = ?, busy_until = ? WHERE agent = ? AND instance = ? AND task_id = ? AND look_at = ? AND busy_until IS NULL`,
+			append(append([]driver.Value{micros(until), micros(until)}, taskArgs(task)...), micros(at))
+		if !busy.IsZero() { // whoever had it has died
+			statement = `UPDATE push_relays SET look_at = ?, busy_until = ? WHERE agent = ? AND instance = ? AND task_id = ? AND look_at = ? AND busy_until = ?`
+			values = append(values, micros(busy))
+		}
+		n, err := tx.run(statement, values...)
 		claimed = n > 0
 		return err
 	}))
 	if err == nil && claimed {
-		r.LookAt = until
+		r.LookAt, r.Busy = until, until
 	}
 	return claimed, db.fault("store.claim_relay", parley.Subject(task.ID), err)
 }
 
-// SaveRelay writes what was learnt at a look that was claimed until then. A look
-// that somebody asked for meanwhile stays due.
-func (db *DB) SaveRelay(ctx context.Context, r *push.Relay, claimed time.Time) error {
-	row := *r
-	var hash driver.Value
-	if row.TokenHash != nil {
-		hash = row.TokenHash
+// relayHash is what is stored of a token's hash.
+func relayHash(r *push.Relay) driver.Value {
+	if r.TokenHash == nil {
+		return nil
 	}
+	return r.TokenHash
+}
+
+// SaveUpstream writes how the agent was asked to push, of a relay that the caller
+// has to itself. saved is false where it has not any more.
+func (db *DB) SaveUpstream(ctx context.Context, r *push.Relay) (saved bool, err error) {
+	row := *r
+	err = db.w.do(ctx, statements(func(tx *tx) error {
+		n, err := tx.run(`UPDATE push_relays SET token_hash = ?, upstream = ? WHERE agent = ? AND instance = ? AND task_id = ? AND busy_until = ?`,
+			append(append([]driver.Value{relayHash(&row), string(row.Upstream)}, taskArgs(row.Task)...), micros(row.Busy))...)
+		saved = n > 0
+		return err
+	}))
+	return saved, db.fault("store.save_upstream", parley.Subject(row.Task.ID), err)
+}
+
+// SaveRelay writes what was learnt at a look, and lets go of the relay. A look
+// that somebody asked for meanwhile stays due. Where the caller has the relay no
+// more to itself, nothing is written.
+func (db *DB) SaveRelay(ctx context.Context, r *push.Relay) error {
+	row := *r
 	err := db.w.do(ctx, statements(func(tx *tx) error {
-		n, err := tx.run(`UPDATE push_relays SET token_hash = ?, upstream = ?, seen = ?, seen_seq = ?, delay = ?, lost = ?, ended_at = ?
-			WHERE agent = ? AND instance = ? AND task_id = ?`,
-			append([]driver.Value{hash, string(row.Upstream), row.Seen, row.SeenSeq, int64(row.Delay), int64(row.Lost), micros(row.Ended)}, taskArgs(row.Task)...)...)
+		n, err := tx.run(`UPDATE push_relays SET token_hash = ?, upstream = ?, seen = ?, seen_seq = ?, delay = ?, lost = ?, ended_at = ?, busy_until = NULL
+			WHERE agent = ? AND instance = ? AND task_id = ? AND busy_until = ?`,
+			append(append([]driver.Value{relayHash(&row), string(row.Upstream), row.Seen, row.SeenSeq, int64(row.Delay), int64(row.Lost), micros(row.Ended)},
+				taskArgs(row.Task)...), micros(row.Busy))...)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -313,9 +345,12 @@ func (db *DB) SaveRelay(ctx context.Context, r *push.Relay, claimed time.Time) e
 			return err
 		}
 		_, err = tx.run(`UPDATE push_relays SET look_at = ? WHERE agent = ? AND instance = ? AND task_id = ? AND look_at = ?`,
-			append(append([]driver.Value{row.LookAt.UnixMicro()}, taskArgs(row.Task)...), claimed.UnixMicro())...)
+			append(append([]driver.Value{row.LookAt.UnixMicro()}, taskArgs(row.Task)...), micros(row.Busy))...)
 		return err
 	}))
+	if err == nil {
+		r.Busy = time.Time{}
+	}
 	return db.fault("store.save_relay", parley.Subject(row.Task.ID), err)
 }
 

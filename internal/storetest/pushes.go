@@ -43,6 +43,13 @@ func subscribe(t *testing.T, s Store, who parley.PrincipalName, task call.TaskKe
 	return sub
 }
 
+func claimRelay(t *testing.T, s Store, r *push.Relay, until time.Time) {
+	t.Helper()
+	if claimed, err := s.ClaimRelay(t.Context(), r, until); err != nil || !claimed {
+		t.Fatalf("claimed %t, %v", claimed, err)
+	}
+}
+
 func testSubscriptions(t *testing.T, s Store) {
 	ctx := t.Context()
 	task, other := taskOf(t, s, "alice", "t"), taskOf(t, s, "alice", "u")
@@ -129,9 +136,9 @@ func testSubscriptionLimits(t *testing.T, s Store) {
 	// Tasks that are over count no more.
 	r, err := s.Relay(ctx, one)
 	must(t, err)
-	claimed := r.LookAt
+	claimRelay(t, s, r, at(20))
 	r.Ended, r.LookAt = at(9), time.Time{}
-	must(t, s.SaveRelay(ctx, r, claimed))
+	must(t, s.SaveRelay(ctx, r))
 	must(t, try("alice", two, "b"))
 }
 
@@ -214,22 +221,46 @@ func testRelays(t *testing.T, s Store) {
 
 	// What was learnt is kept; nobody asked for a look meanwhile.
 	got.TokenHash, got.Upstream, got.Seen, got.SeenSeq, got.Delay, got.Lost, got.LookAt = []byte("hash"), push.UpstreamActive, "more", 7, 5, 2, at(40)
-	must(t, s.SaveRelay(ctx, got, at(30)))
+	saved, err := s.SaveUpstream(ctx, got)
+	must(t, err)
+	must(t, s.SaveRelay(ctx, got))
+	if !saved {
+		t.Error("not saved by who has it")
+	}
 	again, err := s.Relay(ctx, task)
 	must(t, err)
 	if diff := cmp.Diff(got, again); diff != "" {
 		t.Errorf("relay (-saved +read):\n%s", diff)
 	}
-	// Somebody asks while a look is under way: it stays due.
-	claimed, err = s.ClaimRelay(ctx, again, at(60))
-	must(t, err)
+	// Somebody asks while a look is under way: it stays due, but nobody else looks
+	// meanwhile.
+	claimRelay(t, s, again, at(60))
 	must(t, s.NudgeRelay(ctx, task, at(50)))
 	must(t, s.NudgeRelay(ctx, task, at(55)))
-	again.LookAt = at(70)
-	must(t, s.SaveRelay(ctx, again, at(60)))
-	if !claimed || due(49) != 0 || due(50) != 1 {
-		t.Errorf("claimed %t; due before the nudge %d, at it %d", claimed, due(49), due(50))
+	if due(59) != 0 || due(60) != 1 {
+		t.Errorf("while one looks %d are due, when it has died %d", due(59), due(60))
 	}
+	again.LookAt = at(70)
+	must(t, s.SaveRelay(ctx, again))
+	if due(49) != 0 || due(50) != 1 {
+		t.Errorf("due before the nudge %d, at it %d", due(49), due(50))
+	}
+	// Whoever was too slow writes nothing any more.
+	slow, err := s.Relay(ctx, task)
+	must(t, err)
+	claimRelay(t, s, slow, at(80))
+	taker, err := s.Relay(ctx, task)
+	must(t, err)
+	claimRelay(t, s, taker, at(90))
+	slow.Seen, slow.LookAt = "stale", at(81)
+	saved, err = s.SaveUpstream(ctx, slow)
+	must(t, err)
+	must(t, s.SaveRelay(ctx, slow))
+	if got, err := s.Relay(ctx, task); err != nil || saved || got.Seen != "more" || !got.Busy.Equal(at(90)) {
+		t.Errorf("after a late save: %+v, %v, saved %t", got, err, saved)
+	}
+	taker.LookAt = at(95)
+	must(t, s.SaveRelay(ctx, taker))
 	// A second subscription looks at once.
 	second, fresh := newSubscription("alice", task, "b")
 	fresh.LookAt = at(2)
@@ -283,9 +314,9 @@ func testRelaysEnd(t *testing.T, s Store) {
 		subs[id] = subscribe(t, s, "alice", task, "x")
 		r, err := s.Relay(ctx, task)
 		must(t, err)
-		claimed := r.LookAt
+		claimRelay(t, s, r, at(20))
 		r.SeenSeq, r.Ended, r.LookAt = 5, at(10*i), time.Time{}
-		must(t, s.SaveRelay(ctx, r, claimed))
+		must(t, s.SaveRelay(ctx, r))
 	}
 	must(t, s.MoveCursor(ctx, subs["delivered"].ID, 5))
 	must(t, s.MoveCursor(ctx, subs["fresh"].ID, 5))

@@ -43,13 +43,19 @@ type Store interface {
 	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
 	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
 	push.Store
+	push.Outbox
+	push.Letters
+	RetryPushNow(ctx context.Context, subscription string) error
+	PushStates(ctx context.Context, f push.StateFilter) ([]*push.State, error)
+	PushLetters(ctx context.Context, f push.LetterFilter) ([]*push.Letter, error)
 	RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error
 	Relay(ctx context.Context, task call.TaskKey) (*push.Relay, error)
 	RelayByCallback(ctx context.Context, callback string) (*push.Relay, error)
-	DueRelays(ctx context.Context, by time.Time, limit int) ([]*push.Relay, error)
+	DueRelays(ctx context.Context, now time.Time, limit int) ([]*push.Relay, error)
 	Relays(ctx context.Context, after string, limit int) ([]*push.Relay, error)
 	ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (bool, error)
-	SaveRelay(ctx context.Context, r *push.Relay, claimed time.Time) error
+	SaveUpstream(ctx context.Context, r *push.Relay) (saved bool, err error)
+	SaveRelay(ctx context.Context, r *push.Relay) error
 	NudgeRelay(ctx context.Context, task call.TaskKey, at time.Time) error
 	DropRelay(ctx context.Context, task call.TaskKey) (bool, error)
 	EndRelays(ctx context.Context, before time.Time) (int64, error)
@@ -111,6 +117,11 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Relays", testRelays},
 		{"RelayClaimRace", testRelayClaimRace},
 		{"RelaysEnd", testRelaysEnd},
+		{"PushTurns", testPushTurns},
+		{"PushLeaseEnds", testPushLeaseEnds},
+		{"PushClaimRace", testPushClaimRace},
+		{"PushEnds", testPushEnds},
+		{"PushFairness", testPushFairness},
 		{"Journal", testJournal},
 		{"JournalReadsAreBounded", testJournalReadsAreBounded},
 		{"JournalOrder", testJournalOrder},

@@ -3,7 +3,7 @@
 
 import { parseArgs } from 'node:util';
 
-import { ClientFactory, ClientFactoryOptions, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
+import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
 import { Recorder } from '../js/steady.js';
@@ -39,21 +39,22 @@ const { values: options } = parseArgs({
   options: {
     url: { type: 'string' }, // base address of the agent, with a trailing slash
     key: { type: 'string', default: process.env.PARLEY_KEY ?? '' }, // API key, sent as a bearer token
-    binding: { type: 'string', default: '' }, // JSONRPC, HTTP+JSON or GRPC; what the card prefers if empty
+    binding: { type: 'string', default: '' }, // JSONRPC, HTTP+JSON or GRPC; JSONRPC if empty
     scenario: { type: 'string', default: 'all' }, // comma-separated names, or all
     say: { type: 'string', default: '' }, // send this one message instead of playing scenarios
   },
 });
 
+const TRANSPORTS = {
+  JSONRPC: () => new JsonRpcTransportFactory(),
+  'HTTP+JSON': () => new RestTransportFactory(),
+  GRPC: () => new GrpcTransportFactory(),
+};
+
 /** connect reads the card at the agent's address, which must end in a slash. */
 async function connect(base, binding) {
-  const factory = new ClientFactory(
-    ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
-      transports: [new JsonRpcTransportFactory(), new RestTransportFactory(), new GrpcTransportFactory()],
-      preferredTransports: binding ? [binding] : undefined,
-    }),
-  );
-  return factory.createFromUrl(base);
+  // Not made from the SDK's default options: those would add transports.
+  return new ClientFactory({ transports: [TRANSPORTS[binding || 'JSONRPC']()] }).createFromUrl(base);
 }
 
 // play runs one scenario and prints its document.

@@ -83,7 +83,7 @@ async function subscribe(client, call, r) {
     canceling.catch(() => {}); // it is looked at below
     return true;
   });
-  await r.answer('cancel', () => canceling);
+  await r.answer('cancel', () => canceling ?? client.cancelTask({ id }, call));
 }
 
 async function input(client, call, r) {

@@ -68,8 +68,11 @@ async def main(options):
             scenes = {'say': say_one(options.say, options.stream)}
         for name, scene in scenes.items():
             recorder = Recorder(name, record)
-            async with asyncio.timeout(SCENARIO_TIMEOUT):
-                await scene(unary, streaming, lambda **p: with_key(options.key, **p), recorder)
+            try:
+                async with asyncio.timeout(SCENARIO_TIMEOUT):
+                    await scene(unary, streaming, lambda **p: with_key(options.key, **p), recorder)
+            except TimeoutError:
+                recorder.stuck()
             print(json.dumps(recorder.document, ensure_ascii=False), flush=True)
 
 

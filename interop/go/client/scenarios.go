@@ -233,10 +233,11 @@ func awaitWorking(ctx context.Context, c *a2aclient.Client, id a2a.TaskID) {
 
 // awaitPutAway polls until a finished task cannot be subscribed to. The Go
 // SDK's agent answers a moment before it is done with the task, and until then
-// takes it for one that still runs. Nothing of it is recorded.
+// takes it for one that still runs. Agents of version 0.3 may never refuse: after
+// some tries it is taken as it is. Nothing of it is recorded.
 func awaitPutAway(ctx context.Context, c *a2aclient.Client, id a2a.TaskID) {
 	refused := false
-	for !refused && ctx.Err() == nil {
+	for try := 0; try < putAwayTries && !refused && ctx.Err() == nil; try++ {
 		for _, err := range c.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: id}) {
 			refused = refused || err != nil
 		}
@@ -245,3 +246,6 @@ func awaitPutAway(ctx context.Context, c *a2aclient.Client, id a2a.TaskID) {
 		}
 	}
 }
+
+// putAwayTries bounds awaitPutAway to about five seconds.
+const putAwayTries = 100

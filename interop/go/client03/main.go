@@ -31,7 +31,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.base, "url", "", "base address of the agent, with a trailing slash")
 	flag.StringVar(&o.key, "key", os.Getenv("PARLEY_KEY"), "API key, sent as a bearer token")
-	flag.StringVar(&o.binding, "binding", "", "JSONRPC or GRPC; what the card prefers if empty")
+	flag.StringVar(&o.binding, "binding", "", "JSONRPC or GRPC; JSONRPC if empty")
 	flag.StringVar(&o.scenario, "scenario", "all", "comma-separated names, or all")
 	flag.StringVar(&o.say, "say", "", "send this one message instead of playing scenarios")
 	flag.Parse()
@@ -79,14 +79,9 @@ func connect(ctx context.Context, o options) (*a2aclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var config a2aclient.Config
-	if o.binding != "" {
-		config.PreferredTransports = []a2a.TransportProtocol{a2a.TransportProtocol(o.binding)}
-	}
-	options := []a2aclient.FactoryOption{
-		a2aclient.WithConfig(config),
-		// In development there is no TLS.
-		a2aclient.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials())),
+	options := []a2aclient.FactoryOption{a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(nil)}
+	if o.binding == string(a2a.TransportProtocolGRPC) { // in development there is no TLS
+		options[1] = a2aclient.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
 	client, err := a2aclient.NewFromCard(ctx, card, options...)
 	if err != nil {

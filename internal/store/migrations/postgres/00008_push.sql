@@ -13,6 +13,7 @@ CREATE TABLE push_relays (
     seen       TEXT    NOT NULL, -- what the journal tells already,
     seen_seq   BIGINT NOT NULL, -- and at which place of it
     look_at    BIGINT,         -- NULL once the task is final
+    busy_until BIGINT,      -- NULL where nobody looks just now
     delay      BIGINT NOT NULL, -- nanoseconds
     lost       BIGINT NOT NULL,
     ended_at   BIGINT,

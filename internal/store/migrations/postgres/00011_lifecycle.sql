@@ -12,5 +12,5 @@ CREATE INDEX sent_at ON sent (at);
 -- What the agent asked of the caller's side on the way; JSON object, NULL for nothing.
 ALTER TABLE calls ADD COLUMN asked TEXT;
 
--- Whether the agent may ask callers for credentials: pass or forbid.
-ALTER TABLE agents ADD COLUMN auth_required TEXT NOT NULL DEFAULT 'pass';
+-- Whether the agent may ask callers for credentials: pass or forbid; empty is pass.
+ALTER TABLE agents ADD COLUMN auth_required TEXT NOT NULL DEFAULT '';

@@ -13,6 +13,7 @@ CREATE TABLE push_relays (
     seen       TEXT    NOT NULL, -- what the journal tells already,
     seen_seq   INTEGER NOT NULL, -- and at which place of it
     look_at    INTEGER,          -- NULL once the task is final
+    busy_until INTEGER,     -- NULL where nobody looks just now
     delay      INTEGER NOT NULL, -- nanoseconds
     lost       INTEGER NOT NULL,
     ended_at   INTEGER,
