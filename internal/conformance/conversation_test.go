@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,19 +160,12 @@ var conversationChecks = map[int]check{
 		c.wantFault(c.call("ListTasks", obj{}), "VERSION_NOT_SUPPORTED")
 		c = c.with("A2A-Version", "")
 		c.wantFault(c.call("ListTasks", obj{}), "VERSION_NOT_SUPPORTED")
-		// In either mode what is plainly 0.3 is answered as such.
+		// In either mode what is plainly 0.3 is answered in its form.
 		if w.grpc() {
 			return // 0.3 has another service
 		}
 		for _, x := range []*world{v, w} {
-			c := x.as(t, x.Alice).with("A2A-Version")
-			verb, target, body := "POST", c.base+"/", encode(obj{"jsonrpc": "2.0", "id": rpcID, "method": "tasks/get", "params": obj{"id": "t1"}})
-			if !w.rpc() {
-				verb, target, body = "GET", c.base+"/v1/tasks/t1", ""
-			}
-			resp := c.raw(t.Context(), verb, target, "application/json", strings.NewReader(body))
-			defer resp.Body.Close()
-			c.wantFault(c.read("0.3", resp), "VERSION_NOT_SUPPORTED")
+			wantOld(t, x.as(t, x.Alice).with("A2A-Version"))
 		}
 	},
 	68: func(t *testing.T, w *world) {
@@ -190,9 +184,10 @@ var conversationChecks = map[int]check{
 		if a := c.read("by query", resp); a.fault != nil {
 			t.Errorf("version by query: %s", a.body)
 		}
+		wantOld(t, w.as(t, w.Alice).with("A2A-Version", "0.3"))
 	},
 	69: func(t *testing.T, w *world) {
-		for _, version := range []string{"0.3", "0.3.0", "1.1", "2.0", "99.0", "1", "one"} {
+		for _, version := range []string{"0.2", "0.2.6", "1.1", "2.0", "99.0", "1", "one"} {
 			c := w.as(t, w.Alice).with("A2A-Version", version)
 			c.wantFault(c.call("SendMessage", say("tck-complete-task", nil)), "VERSION_NOT_SUPPORTED")
 		}
@@ -288,5 +283,28 @@ func (w *world) everyCall(t *testing.T) {
 	var refused *a2a.Error
 	if _, err := conn.ListPushConfigs(t.Context(), a2a.ListPushConfigsRequest{TaskID: id}); !errors.As(err, &refused) {
 		t.Fatal(err)
+	}
+}
+
+// wantOld sends a call of version 0.3, and wants its answer in that version's form.
+func wantOld(t *testing.T, c *caller) {
+	t.Helper()
+	verb, target, body := "POST", c.base+"/", encode(obj{"jsonrpc": "2.0", "id": rpcID, "method": "message/send", "params": obj{
+		"message": obj{"kind": "message", "messageId": newMessageID("tck-complete-task"), "role": "user", "parts": []obj{{"kind": "text", "text": "hi"}}}}})
+	want := []string{`"kind":"task"`, `"state":"completed"`}
+	if c.binding != a2a.JSONRPC {
+		target, want = c.base+"/v1/message:send", []string{`"task":{`, `"content":[`}
+		body = encode(obj{"message": obj{"messageId": newMessageID("tck-complete-task"), "role": "ROLE_USER", "content": []obj{{"text": "hi"}}}, "configuration": obj{"blocking": true}})
+	}
+	resp := c.raw(t.Context(), verb, target, "application/json", strings.NewReader(body))
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range want {
+		if !strings.Contains(string(got), text) {
+			t.Errorf("a call of version 0.3 was answered %s, want %s", got, text)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/call"
 )
 
 // answer gives the mesh's own answers: to what depends on who asks, and to
@@ -14,6 +15,8 @@ func (g *Gateway) answer(ctx context.Context, c *Call) (reply *a2a.Reply, ok boo
 		reply = g.listTasks(ctx, c)
 	case m.Streaming() && c.declares && !c.declared.streams:
 		reply = g.refuse(c, a2a.UnsupportedOperation("this agent does not stream: its card does not declare it; use SendMessage and GetTask"))
+	case m == a2a.SubscribeToTask && c.req.Version == a2a.V03 && call.Final(c.sees.state):
+		reply = g.lastWord(ctx, c)
 	case m.Push():
 		reply = g.answerPush(ctx, c)
 	case m == a2a.GetExtendedCard:
@@ -32,4 +35,29 @@ func (g *Gateway) answer(ctx context.Context, c *Call) (reply *a2a.Reply, ok boo
 	}
 	g.lap(c, "answer")
 	return reply, true
+}
+
+// lastWord answers a caller of 0.3 who resubscribes to a task that has ended: with
+// the task, once, and the end of the stream, where 1.0 has an error.
+func (g *Gateway) lastWord(ctx context.Context, c *Call) *a2a.Reply {
+	task, err := g.Journal.Task(ctx, c.sees.key)
+	if err == nil && task.Snapshot == nil {
+		task, err = g.peek(ctx, c.sees.key)
+	}
+	if err != nil {
+		return g.refuse(c, err)
+	}
+	raw, err := listed(task, a2a.ListTasksRequest{IncludeArtifacts: new(true)})
+	if err != nil {
+		return g.refuse(c, err)
+	}
+	frame := append(append([]byte(`{"task":`), raw...), '}')
+	facts, err := a2a.CheckResult(a2a.SubscribeToTask, frame, g.Server.Limits)
+	if err != nil {
+		return g.refuse(c, err)
+	}
+	frames := make(chan a2a.Frame, 1)
+	frames <- a2a.Frame{Result: frame, Facts: &facts}
+	close(frames)
+	return &a2a.Reply{Stream: a2a.NewChanStream(frames)}
 }

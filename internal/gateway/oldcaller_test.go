@@ -65,14 +65,14 @@ func TestOldCaller(t *testing.T) {
 	m := parleytest.Start(t, parleytest.Options{})
 	key := m.Key("alice", "")
 	for i, behind := range bindings {
-		ref, url := a2atest.Start(t, a2atest.Options{Bindings: []a2a.Binding{behind}})
+		_, url := a2atest.Start(t, a2atest.Options{Bindings: []a2a.Binding{behind}})
 		name := []parley.AgentName{"rpc", "rest", "grpc"}[i]
 		m.Add(control.NewAgent{Name: name, URL: url})
-		t.Run(string(behind), func(t *testing.T) { oldOperations(t, m, ref, oldCaller(t, m.URL(name), key)) })
+		t.Run(string(behind), func(t *testing.T) { oldOperations(t, m, oldCaller(t, m.URL(name), key)) })
 	}
 }
 
-func oldOperations(t *testing.T, m *parleytest.Mesh, ref *a2atest.Agent, c *oldclient.Client) {
+func oldOperations(t *testing.T, m *parleytest.Mesh, c *oldclient.Client) {
 	ctx := t.Context()
 	if got, err := c.SendMessage(ctx, oldMessage(fresh("tck-message-response"))); err != nil {
 		t.Errorf("send: %v", err)
@@ -144,7 +144,16 @@ func oldOperations(t *testing.T, m *parleytest.Mesh, ref *a2atest.Agent, c *oldc
 			t.Errorf("a stream that the agent refuses: %+v, %v", event, err)
 		}
 	}
-	_ = ref
+	var ended []old.Event
+	for event, err := range c.ResubscribeToTask(ctx, &old.TaskIDParams{ID: done.ID}) {
+		if err != nil {
+			t.Errorf("resubscribe to a task that has ended: %v", err)
+		}
+		ended = append(ended, event)
+	}
+	if task, ok := ended[0].(*old.Task); len(ended) != 1 || !ok || task.ID != done.ID || task.Status.State != old.TaskStateCompleted {
+		t.Errorf("resubscribe to a task that has ended: %+v, want the task once", ended)
+	}
 }
 
 // wantFinal checks that a stream ends with a status that says it is the final one.

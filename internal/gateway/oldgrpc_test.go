@@ -67,11 +67,11 @@ func TestOldGRPCCaller(t *testing.T) {
 	m := parleytest.Start(t, parleytest.Options{Configure: wildcard})
 	key := m.Key("alice", "")
 	for i, behind := range bindings {
-		ref, url := a2atest.Start(t, a2atest.Options{Bindings: []a2a.Binding{behind}})
+		_, url := a2atest.Start(t, a2atest.Options{Bindings: []a2a.Binding{behind}})
 		name := []parley.AgentName{"rpc", "rest", "grpc"}[i]
 		m.Add(control.NewAgent{Name: name, URL: url})
 		t.Run(string(behind), func(t *testing.T) {
-			oldOperations(t, m, ref, oldGRPCCaller(t, m, string(name)+".mesh.test:443", key))
+			oldOperations(t, m, oldGRPCCaller(t, m, string(name)+".mesh.test:443", key))
 		})
 	}
 }

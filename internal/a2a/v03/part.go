@@ -146,10 +146,9 @@ func (r reader) dataToV1(in *oldPart, out *newPart) error {
 		}
 		value, at = data.Data, "/data/data"
 	}
-	if len(value) == 0 || value[0] != '{' {
-		if !r.lax || len(value) == 0 {
-			return problem(at, "must be an object", "put the value into one")
-		}
+	// The Go SDK writes any value in ProtoJSON, where the proto file has an object.
+	if len(value) == 0 || value[0] != '{' && !r.lax && r.dialect == RPC {
+		return problem(at, "must be an object", "put the value into one")
 	}
 	out.Data = value
 	if !bytes.Contains(out.Metadata, []byte(keyData)) {
