@@ -187,7 +187,11 @@ func kept(r attempt, play func() (Told, error)) (Told, error) {
 	var told Told
 	text, err := os.ReadFile(file)
 	if err == nil {
-		return told, json.Unmarshal(text, &told)
+		err = json.Unmarshal(text, &told)
+		for scenario := range told {
+			told[scenario] = lines(strings.Join(told[scenario], "\n"))
+		}
+		return told, err
 	}
 	if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -227,19 +231,21 @@ func listen(ctx context.Context, p *Peers, r attempt, address, key string) (Told
 	return told, nil
 }
 
-// cause is the end of an error, without addresses, which differ from run to run.
+// cause is what the client itself said of an error, without addresses, which
+// differ from run to run.
 func cause(err error) string {
-	words := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	last := words[len(words)-1]
-	if _, said, ok := strings.Cut(last, "client: "); ok {
-		return said
+	words := err.Error()
+	if _, said, ok := strings.Cut(words, ": client: "); ok {
+		words = said
 	}
-	return last
+	line, _, _ := strings.Cut(words, "\n")
+	return line
 }
 
 var (
 	// chance is what hangs on the moment: how far a task came until somebody
-	// subscribed to it.
+	// subscribed to it, or sent it a further message.
+	begun    = regexp.MustCompile(`^stream: task (?:INPUT_REQUIRED|WORKING|COMPLETED) [^|]* \| `)
 	chance   = regexp.MustCompile(`"step \d of \d"`)
 	metadata = strings.NewReplacer(
 		`"https://extensions.invalid/unknown/v1":{"Level":3,"nested":{"x_y":true},"tags":["a","b"]}`, "Metadata",
@@ -255,7 +261,7 @@ func lines(transcript string) []string {
 		if subscribed {
 			line = chance.ReplaceAllString(line, `"step"`)
 		}
-		all = append(all, line)
+		all = append(all, begun.ReplaceAllString(line, "stream: task | "))
 	}
 	return all
 }
