@@ -2,10 +2,13 @@ package interop
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +22,7 @@ import (
 
 var (
 	wholeMatrix = flag.Bool("matrix", false, "play every cell of the matrix and write docs/interop.md")
+	toldFolder  = flag.String("told", "", "with -matrix: folder that keeps what clients were told; what is there is not played again")
 	cellPattern = flag.String("cell", "", "with -matrix: only the cells CLIENT-AGENT that this pattern matches, and the page is not written")
 )
 
@@ -59,7 +63,7 @@ func TestMatrix(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if *cellPattern == "" {
-		checkPage(t, found)
+		checkPage(t, notes, found)
 	}
 }
 
@@ -99,6 +103,9 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	mesh := startMesh(t)
 	addresses, keys := map[Endpoint]map[Way]string{}, map[Endpoint]string{}
 	for _, r := range runs {
+		if _, err := os.Stat(keptIn(r)); *toldFolder != "" && err == nil {
+			continue // nobody has to be started for what is there
+		}
 		if keys[r.cell.Client] == "" {
 			keys[r.cell.Client] = newCaller(t, mesh, atMesh(r.cell.Client))
 		}
@@ -116,7 +123,9 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	group.SetLimit(clientsAtOnce)
 	for _, r := range runs {
 		group.Go(func() error {
-			told, err := listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], keys[r.cell.Client])
+			told, err := kept(r, func() (Told, error) {
+				return listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], keys[r.cell.Client])
+			})
 			if err != nil {
 				return err
 			}
@@ -167,9 +176,40 @@ func checkBindings(t *testing.T, mesh *Mesh) {
 	for sentence := range wrong {
 		t.Error(sentence)
 	}
-	if len(calls) == 0 {
+	if len(calls) == 0 && *toldFolder == "" {
 		t.Error("no call is recorded")
 	}
+}
+
+// kept plays, unless that was done before and its outcome is in the folder.
+func kept(r attempt, play func() (Told, error)) (Told, error) {
+	if *toldFolder == "" {
+		return play()
+	}
+	file := keptIn(r)
+	var told Told
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &told)
+		for scenario := range told {
+			told[scenario] = lines(strings.Join(told[scenario], "\n"))
+		}
+		return told, err
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if told, err = play(); err != nil {
+		return nil, err
+	}
+	if text, err = json.Marshal(told); err != nil {
+		return nil, err
+	}
+	return told, os.WriteFile(file, text, 0o600)
+}
+
+func keptIn(r attempt) string {
+	return filepath.Join(*toldFolder, fmt.Sprintf("%s-%s-%s.json", r.way, atMesh(r.cell.Client), atMesh(r.cell.Agent)))
 }
 
 // listen plays the scenarios and returns what the client was told.
@@ -198,19 +238,21 @@ func listen(ctx context.Context, p *Peers, r attempt, address, key string) (Told
 	return told, nil
 }
 
-// cause is the end of an error, without addresses, which differ from run to run.
+// cause is what the client itself said of an error, without addresses, which
+// differ from run to run.
 func cause(err error) string {
-	words := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	last := words[len(words)-1]
-	if _, said, ok := strings.Cut(last, "client: "); ok {
-		return said
+	words := err.Error()
+	if _, said, ok := strings.Cut(words, ": client: "); ok {
+		words = said
 	}
-	return last
+	line, _, _ := strings.Cut(words, "\n")
+	return line
 }
 
 var (
 	// chance is what hangs on the moment: how far a task came until somebody
-	// subscribed to it.
+	// subscribed to it, or sent it a further message.
+	begun    = regexp.MustCompile(`^stream: task (?:INPUT_REQUIRED|WORKING|COMPLETED) [^|]* \| `)
 	chance   = regexp.MustCompile(`"step \d of \d"`)
 	metadata = strings.NewReplacer(
 		`"https://extensions.invalid/unknown/v1":{"Level":3,"nested":{"x_y":true},"tags":["a","b"]}`, "Metadata",
@@ -226,11 +268,7 @@ func lines(transcript string) []string {
 		if subscribed {
 			line = chance.ReplaceAllString(line, `"step"`)
 		}
-		// Only clients of 1.0 ask for this, in the tests that stand beside the
-		// matrix, and the answer is the agent's card's.
-		if !strings.HasPrefix(line, "push config: ") {
-			all = append(all, line)
-		}
+		all = append(all, begun.ReplaceAllString(line, "stream: task | "))
 	}
 	return all
 }
@@ -302,7 +340,7 @@ func checkUsed(t *testing.T, notes []Note, found map[attempt]outcome) {
 }
 
 // mark is a cell of a table: a check mark, or the numbers of notes.
-func (o outcome) mark() string {
+func (o outcome) mark(notes []Note) string {
 	if o.diff != "" {
 		return "?"
 	}
@@ -311,7 +349,9 @@ func (o outcome) mark() string {
 	}
 	var numbers []string
 	for _, i := range o.notes {
-		numbers = append(numbers, fmt.Sprint(i+1))
+		if number := fmt.Sprint(notes[i].Number); !slices.Contains(numbers, number) {
+			numbers = append(numbers, number)
+		}
 	}
 	return strings.Join(numbers, " ")
 }

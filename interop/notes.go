@@ -3,6 +3,7 @@ package interop
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -32,6 +33,9 @@ type Note struct {
 	From   string `yaml:"from"`
 	To     string `yaml:"to"`
 
+	// Number is that of the reason, from 1: notes may share one.
+	Number int `yaml:"-"`
+
 	from *regexp.Regexp
 }
 
@@ -41,8 +45,13 @@ func ReadNotes(r io.Reader) ([]Note, error) {
 	if err := yaml.NewDecoder(r, yaml.Strict()).Decode(&notes); err != nil {
 		return nil, err
 	}
+	numbers := map[string]int{}
 	for i := range notes {
 		n := &notes[i]
+		if numbers[n.Why] == 0 {
+			numbers[n.Why] = len(numbers) + 1
+		}
+		n.Number = numbers[n.Why]
 		if n.Why == "" || n.At == "" || n.From == "" {
 			return nil, fmt.Errorf("note %d: why, at and from are needed", i+1)
 		}
@@ -63,7 +72,7 @@ func ReadNotes(r io.Reader) ([]Note, error) {
 type Told map[string][]string
 
 // Expect rewrites what is expected of a cell by the notes, in their order. It
-// returns the places of the notes that changed something.
+// returns those that changed something, by their places.
 func Expect(want Told, notes []Note, cell Cell, way Way) (Told, []int) {
 	rewritten := Told{}
 	used := map[int]bool{}
@@ -81,13 +90,18 @@ func Expect(want Told, notes []Note, cell Cell, way Way) (Told, []int) {
 			rewritten[scenario] = append(rewritten[scenario], line)
 		}
 	}
-	var places []int
-	for i := range notes {
-		if used[i] {
-			places = append(places, i)
+	return rewritten, slices.Sorted(maps.Keys(used))
+}
+
+// Reasons are those of the notes, in the order of their numbers.
+func Reasons(notes []Note) []string {
+	var whys []string
+	for _, n := range notes {
+		if n.Number > len(whys) {
+			whys = append(whys, n.Why)
 		}
 	}
-	return rewritten, places
+	return whys
 }
 
 func (n Note) covers(cell Cell, way Way, at string) bool {

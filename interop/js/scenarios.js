@@ -153,15 +153,6 @@ async function errors(client, call, r) {
   await r.answer('cancel finished', () => client.cancelTask(byId, call));
   await r.stream('subscribe finished', client.resubscribeTask(byId, call));
   await r.answer('send to finished', () => client.sendMessage(sayOn(task, 'more'), call));
-  const config = {
-    tenant: '',
-    id: '',
-    taskId: task?.id,
-    url: 'https://receiver.invalid/',
-    token: '',
-    authentication: undefined,
-  };
-  await r.answer('push config', () => client.createTaskPushNotificationConfig(config, call));
 }
 
 async function headers(client, call, r) {

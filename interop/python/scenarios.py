@@ -12,7 +12,6 @@ from a2a.types import (
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
-    TaskPushNotificationConfig,
     TaskState,
 )
 from a2a.utils.errors import A2AError
@@ -175,8 +174,6 @@ async def errors(unary, streaming, call, r):
     await r.answer('cancel finished', unary.cancel_task(CancelTaskRequest(id=task.id), context=call()))
     await r.stream('subscribe finished', streaming.subscribe(SubscribeToTaskRequest(id=task.id), context=call()))
     await r.answer('send to finished', send_once(unary, say_on(task, 'more'), call()))
-    config = TaskPushNotificationConfig(task_id=task.id, url='https://receiver.invalid/')
-    await r.answer('push config', unary.create_task_push_notification_config(config, context=call()))
 
 
 async def headers(unary, _streaming, call, r):

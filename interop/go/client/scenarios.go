@@ -198,8 +198,6 @@ func failures(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
 	peer.Stream(r, "subscribe finished", c.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: task.TaskID}), nil)
 	sent, err = c.SendMessage(ctx, sayOn(task, "more"))
 	r.Answer("send to finished", sent, err)
-	_, err = c.CreateTaskPushConfig(ctx, &a2a.PushConfig{TaskID: task.TaskID, URL: "https://receiver.invalid/"})
-	r.Answer("push config", nil, err)
 }
 
 func headers(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
