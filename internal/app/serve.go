@@ -143,7 +143,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		return err
 	}
 	a.store.Heed(store.Heed{
-		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.limitsMayDiffer() },
+		Changed: func() { a.identity.Invalidate(); a.agentsMayBeGone(); a.limitsMayDiffer() },
 		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
 	})
 	return nil
@@ -162,15 +162,16 @@ func (a *App) openControl(context.Context) (err error) {
 // startServers serves every listener in group.
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
-	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	described := door{signon.MetadataPath, a.metadata}
+	// Pages of other origins may call agents, and manage nothing.
+	edge, managed := door{gateway.Prefix, a.crossOrigin(a.gateway)}, door{control.Prefix + "/", a.control}
+	described := door{signon.MetadataPath, a.crossOrigin(a.metadata)}
 	both := doors{edge, managed, described}
 	main := both
 	if l.control != nil {
 		main = doors{edge, described}
 		a.start(group, l.control, doors{managed, described}, false)
 	}
-	a.start(group, l.edge, a.crossOrigin(main), false)
+	a.start(group, l.edge, main, false)
 	a.start(group, l.socket, both, true)
 	a.startGRPC(group)
 	if l.ops != nil {
