@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/signon"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
@@ -78,6 +80,7 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 		a.ready.Control = a.address(l.control)
 	}
 	if l.grpc != nil {
+		a.ready.GRPCListen = l.grpc.Addr().String()
 		a.ready.GRPC = a.cfg.PublicGRPCAddress(a.ready.Public, l.grpc.Addr())
 	}
 	if l.ops != nil {
@@ -130,6 +133,7 @@ func (a *App) openGateway(ctx context.Context) error {
 
 		MessageWindow: c.Retention.Messages,
 		Watch:         gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
+		Push:          a.pushOptions(),
 		TokenKey:      a.store.Vault().Derive("list-tasks page tokens"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
@@ -143,10 +147,27 @@ func (a *App) openGateway(ctx context.Context) error {
 		return err
 	}
 	a.store.Heed(store.Heed{
-		Changed: func() { a.identity.Invalidate(); a.agentsMayBeGone(); a.limitsMayDiffer() },
+		Changed: func() { a.identity.Invalidate(); a.agentsMayBeGone(); a.keyring.Invalidate(); a.limitsMayDiffer() },
 		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
 	})
 	return nil
+}
+
+// pushOptions are the parts of the push relay; nil where it is switched off.
+func (a *App) pushOptions() *gateway.PushOptions {
+	section := a.cfg.Push
+	if !section.Relay {
+		return nil
+	}
+	guard := a.guard()
+	o := &gateway.PushOptions{
+		Store: a.store, Events: a.store, Most: push.Limits{PerTask: section.PerTask, PerPrincipal: section.PerPrincipal},
+		CheckURL: func(raw string) error { _, err := guard.CheckWebhook(raw); return err },
+	}
+	if section.Callbacks {
+		o.Callback = cmp.Or(section.CallbackURL, a.ready.Public)
+	}
+	return o
 }
 
 func (a *App) openControl(context.Context) (err error) {
@@ -154,7 +175,7 @@ func (a *App) openControl(context.Context) (err error) {
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
 		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store,
 		Metadata: a.metadata.URL(""), MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
-		Apply: a.applyEngine(), Backup: a,
+		Apply: a.applyEngine(), Backup: a, Pushes: a.store, Deliver: a.pushes,
 	})
 	return err
 }
@@ -162,13 +183,14 @@ func (a *App) openControl(context.Context) (err error) {
 // startServers serves every listener in group.
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
+	pushed := door{gateway.CallbackPrefix, http.HandlerFunc(a.gateway.ServeCallback)}
 	// Pages of other origins may call agents, and manage nothing.
 	edge, managed := door{gateway.Prefix, a.crossOrigin(a.gateway)}, door{control.Prefix + "/", a.control}
-	described := door{signon.MetadataPath, a.crossOrigin(a.metadata)}
-	both := doors{edge, managed, described}
+	described, keys := door{signon.MetadataPath, a.crossOrigin(a.metadata)}, door{jwksPath, a.crossOrigin(http.HandlerFunc(a.serveJWKS))}
+	both := doors{edge, pushed, managed, described, keys}
 	main := both
 	if l.control != nil {
-		main = doors{edge, described}
+		main = doors{edge, pushed, described, keys}
 		a.start(group, l.control, doors{managed, described}, false)
 	}
 	a.start(group, l.edge, main, false)

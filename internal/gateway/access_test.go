@@ -310,6 +310,8 @@ func TestCards(t *testing.T) {
 		{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
 		{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		{URL: m.Ready.GRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: "agents.second"},
+		{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V03},
+		{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V03},
 	}
 	if got := parsed.SupportedInterfaces; !reflect.DeepEqual(got, want) {
 		t.Errorf("the card names %+v, want %+v", got, want)
@@ -319,7 +321,7 @@ func TestCards(t *testing.T) {
 			t.Errorf("the card tells of %s: %s", inner, text)
 		}
 	}
-	if c := parsed.Capabilities; c.PushNotifications == nil || *c.PushNotifications || c.ExtendedAgentCard == nil || !*c.ExtendedAgentCard {
+	if c := parsed.Capabilities; c.PushNotifications == nil || !*c.PushNotifications || c.ExtendedAgentCard == nil || !*c.ExtendedAgentCard {
 		t.Errorf("the card claims %+v", c)
 	}
 	for method, header := range map[string]string{http.MethodHead: "", http.MethodGet: tag} {

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -53,7 +55,7 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 	if g.CardsNeedCredential {
 		cache = cardCachePrivate
 	}
-	if err := a2a.ServeCard(w, r, raw, cache); err != nil {
+	if err := a2a.ServeDocument(w, r, raw, cache); err != nil {
 		g.Log.Debug("card not delivered", "agent", name, "err", err)
 	}
 }
@@ -125,16 +127,11 @@ func (r *rewritten) of(agent *registry.Agent) bool {
 func (g *Gateway) served(agent *registry.Agent, card []byte) ([]byte, error) {
 	address := g.PublicURL + Prefix + string(agent.Name) + "/"
 	to := a2a.CardRewrite{
-		Interfaces: []a2a.AgentInterface{
-			{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
-			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
-		},
-	}
-	if g.PublicGRPC != "" {
-		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})
+		Interfaces:        g.interfaces(agent.Name, address),
+		PushNotifications: g.Push != nil, // the mesh sees to it, whatever the agent can do
 	}
 	if !g.anonymous[agent.Name] {
-		to.SecuritySchemes = g.schemes
+		to.SecuritySchemes, to.OldSecurity = g.schemes, anyOf(g.schemes)
 	}
 	return a2a.RewriteCard(card, to)
 }
@@ -161,13 +158,36 @@ func declaredIn(card []byte) (d declared) {
 	return d
 }
 
+// interfaces are the ways to an agent, in the order in which callers should take
+// them: version 1.0 in every binding, then 0.3.
+func (g *Gateway) interfaces(name parley.AgentName, address string) (all []a2a.AgentInterface) {
+	for _, version := range []a2a.Version{a2a.V10, a2a.V03} {
+		all = append(all,
+			a2a.AgentInterface{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: version},
+			a2a.AgentInterface{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: version})
+		if i, ok := g.grpcInterface(name, version); ok {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
 // maxCards bounds the rewritten cards kept in memory; they are made again when
 // asked for.
 const maxCards = 10_000
 
+// anyOf are the requirements that any one of the schemes meets.
+func anyOf(schemes map[string]a2a.SecurityScheme) (all []a2a.SecurityRequirement) {
+	for _, name := range slices.Sorted(maps.Keys(schemes)) {
+		all = append(all, a2a.SecurityRequirement{Schemes: map[string]a2a.StringList{name: {}}})
+	}
+	return all
+}
+
 // schemesOf are the mesh's own ways to authenticate. No securityRequirements
 // stand beside them: the official Go SDK (2.4.0) fails to read a whole card that
-// has them in A2A's form, and callers of any SDK must be able to read it.
+// has them in A2A's form, and callers of any SDK must be able to read it. Readers of
+// 0.3 are told of them.
 func schemesOf(openIDs []string, clientCerts bool) map[string]a2a.SecurityScheme {
 	schemes := map[string]a2a.SecurityScheme{
 		"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},

@@ -76,7 +76,7 @@ func TestExtendedCardIsTheAgentsOwn(t *testing.T) {
 			if len(card.Skills) != 2 || card.Capabilities.ExtendedAgentCard == nil || !*card.Capabilities.ExtendedAgentCard {
 				t.Errorf("%s to %s: skills %+v, capabilities %+v", b, behind, card.Skills, card.Capabilities)
 			}
-			if len(card.SupportedInterfaces) != 3 || card.SupportedInterfaces[0].URL != m.Ready.Public+"/agents/"+string(name)+"/" {
+			if len(card.SupportedInterfaces) != 5 || card.SupportedInterfaces[0].URL != m.Ready.Public+"/agents/"+string(name)+"/" {
 				t.Errorf("%s to %s: interfaces %+v, want the mesh's", b, behind, card.SupportedInterfaces)
 			}
 			if text := string(reply.Result); strings.Contains(text, hostOf(url)) || ref.Address() != "" && strings.Contains(text, ref.Address()) {

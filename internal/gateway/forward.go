@@ -166,7 +166,7 @@ func present(h http.Header, p registry.Presented) http.Header {
 // endpoint is where the target's interface is reached, with the credential
 // where it goes into the query.
 func endpoint(t *registry.Target, p registry.Presented) a2a.Endpoint {
-	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.V10, Tenant: t.Interface.Tenant}
+	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.Version(t.Version), Tenant: t.Interface.Tenant}
 	if p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
 		separator := "?"
 		if strings.Contains(ep.URL, "?") {

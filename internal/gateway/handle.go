@@ -43,9 +43,10 @@ type Call struct {
 	arrived time.Time
 	lapsed  time.Time // end of the last step
 	sees    seen
-	free    bool          // nothing of its message was taken: it may be sent again
-	news    bool          // the agent asks for a credential, and no event tells of it yet
-	turnOf  parley.CallID // the call that began the task this one names; zero for none
+	free    bool                            // nothing of its message was taken: it may be sent again
+	news    bool                            // the agent asks for a credential, and no event tells of it yet
+	turnOf  parley.CallID                   // the call that began the task this one names; zero for none
+	wants   *a2a.TaskPushNotificationConfig // of the call's own task, until it is kept; nil for none
 }
 
 // seen is what the exchange showed of a task.

@@ -31,6 +31,9 @@ func (g *Gateway) end(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply
 		c.free = c.unsent(reply)
 	}
 	err := g.write(ctx, c, c.newTask() || g.Mates != nil && c.sees.fresh)
+	if err == nil && reply.Err == nil && reply.Facts.Kind != a2a.KindMessage {
+		err = g.subscribeInline(ctx, c)
+	}
 	switch {
 	case err != nil && reply.Err != nil && !c.newTask(): // nothing that could be hidden
 		g.Log.Error("call not settled", "call", c.record.ID, "agent", c.record.Agent, "err", err)
@@ -106,6 +109,9 @@ func (g *Gateway) close(ctx context.Context, c *Call) {
 		} else { // this call has shown it first: nobody else waits for it
 			g.finishHere(ctx, c.sees.key, c.sees.state)
 		}
+	}
+	if c.sees.changed && c.sees.key != (call.TaskKey{}) {
+		g.nudge(ctx, c.sees.key)
 	}
 	if !waits {
 		g.count(ctx, c)

@@ -34,7 +34,7 @@ func (m *Mesh) Caller(agent parley.AgentName, binding a2a.Binding, key string) *
 	}
 	endpoint := a2a.Endpoint{URL: m.URL(agent), Binding: binding, Version: a2a.V10}
 	if binding == a2a.GRPC {
-		endpoint.URL, endpoint.Tenant = "http://"+m.Ready.GRPC, gateway.TenantPrefix+string(agent)
+		endpoint.URL, endpoint.Tenant = "http://"+m.Ready.GRPCListen, gateway.TenantPrefix+string(agent)
 	}
 	return &Caller{mesh: m, Conn: &a2a.Conn{
 		Client: &a2a.Client{Transport: m.http, GRPC: &a2agrpc.Client{Pool: m.grpc}}, Header: header, Endpoint: endpoint,

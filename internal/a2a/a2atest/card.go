@@ -17,6 +17,10 @@ func (a *Agent) Card() *a2a.AgentCard {
 	if a.opt.NoStreaming {
 		streaming = &no
 	}
+	push := &no
+	if a.opt.Push != nil {
+		push = &yes
+	}
 	if a.opt.Extended != ExtendedNone {
 		extended = &yes
 	}
@@ -24,7 +28,7 @@ func (a *Agent) Card() *a2a.AgentCard {
 		Name:               "Reference agent",
 		Description:        "Does what the beginning of a message's id says.",
 		Version:            "1.0.0",
-		Capabilities:       a2a.AgentCapabilities{Streaming: streaming, PushNotifications: &no, ExtendedAgentCard: extended, Extensions: a.opt.Extensions},
+		Capabilities:       a2a.AgentCapabilities{Streaming: streaming, PushNotifications: push, ExtendedAgentCard: extended, Extensions: a.opt.Extensions},
 		DefaultInputModes:  a.opt.InputModes,
 		DefaultOutputModes: outputModes,
 		Skills:             []a2a.AgentSkill{{ID: "repeat", Name: "Repeat", Description: "Repeats a text.", Tags: []string{"test"}}},
