@@ -82,6 +82,7 @@ type App struct {
 	complaints complaints
 
 	limits    limitsInForce
+	gone      goneAgents
 	listeners listeners
 	stopping  chan struct{} // closed when nothing new is accepted any more
 	ready     Ready
@@ -116,6 +117,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		o.LogTo = io.Discard
 	}
 	a := &App{cfg: cfg, opts: o, started: o.Now(), log: newLogger(cfg.Log, o.LogTo), stopping: make(chan struct{}), limits: limitsInForce{changed: make(chan struct{}, 1)}}
+	a.gone.changed, a.gone.known = make(chan struct{}, 1), map[parley.AgentName]time.Time{}
 	a.down.log, a.complaints.log = a.log, a.log
 	defer func() {
 		if err != nil {
@@ -286,16 +288,19 @@ func (a *App) openRegistry(context.Context) error {
 	})
 	a.down.push("close the gRPC connections to agents", func(context.Context) error { pools.Close(); return nil })
 	a.agents = registry.NewDirectory(a.store)
+	a.gone.forget = func(name parley.AgentName) {
+		of := func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) }
+		transports.Forget(of)
+		pools.Forget(of)
+		a.tokens.Forget(name)
+		a.gateway.ForgetAgent(name)
+	}
 	a.registry = registry.New(registry.Options{
 		Store: a.store, Directory: a.agents, Log: a.log, Now: a.opts.Now, RefreshEvery: a.cfg.Agents.Refresh,
 		Turn: func() bool { return a.store.Holds(store.LeaseUpkeep) },
 		Removed: func(name parley.AgentName) {
 			a.identity.Invalidate()
-			of := func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) }
-			transports.Forget(of)
-			pools.Forget(of)
-			a.tokens.Forget(name)
-			a.gateway.ForgetAgent(name)
+			a.gone.forget(name)
 		},
 		InstanceRemoved: func(name parley.AgentName, instance string) {
 			of := func(pool string) bool { return pool == poolOf(name, instance) }
@@ -368,6 +373,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"follow TLS files":        a.followCerts,
 		"summarise complaints":    a.complaints.run,
 		"follow limits":           a.followLimits,
+		"follow agents":           a.followAgents,
 	} {
 		group.Go(func() error {
 			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {

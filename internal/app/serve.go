@@ -147,7 +147,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		return err
 	}
 	a.store.Heed(store.Heed{
-		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.keyring.Invalidate(); a.limitsMayDiffer() },
+		Changed: func() { a.identity.Invalidate(); a.agentsMayBeGone(); a.keyring.Invalidate(); a.limitsMayDiffer() },
 		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
 	})
 	return nil
@@ -184,15 +184,16 @@ func (a *App) openControl(context.Context) (err error) {
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
 	pushed := door{gateway.CallbackPrefix, http.HandlerFunc(a.gateway.ServeCallback)}
-	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	described, keys := door{signon.MetadataPath, a.metadata}, door{jwksPath, http.HandlerFunc(a.serveJWKS)}
+	// Pages of other origins may call agents, and manage nothing.
+	edge, managed := door{gateway.Prefix, a.crossOrigin(a.gateway)}, door{control.Prefix + "/", a.control}
+	described, keys := door{signon.MetadataPath, a.crossOrigin(a.metadata)}, door{jwksPath, a.crossOrigin(http.HandlerFunc(a.serveJWKS))}
 	both := doors{edge, pushed, managed, described, keys}
 	main := both
 	if l.control != nil {
 		main = doors{edge, pushed, described, keys}
 		a.start(group, l.control, doors{managed, described}, false)
 	}
-	a.start(group, l.edge, a.crossOrigin(main), false)
+	a.start(group, l.edge, main, false)
 	a.start(group, l.socket, both, true)
 	a.startGRPC(group)
 	if l.ops != nil {

@@ -226,16 +226,26 @@ func (v *viewer) end(e *edge) error {
 			text += ": " + said
 		}
 		return parley.E("cli.task", parley.AgentFailed, parley.Subject(t.ID), text, nil)
-	case a2a.StateInputRequired:
-		v.footer("the agent asks; answer with: parley send "+e.agent+" TEXT --task "+shellWord(t.ID), e)
-	case a2a.StateAuthRequired:
-		v.footer("the agent waits for an authorization; afterwards: parley task subscribe "+e.agent+" "+shellWord(t.ID), e)
+	case a2a.StateInputRequired, a2a.StateAuthRequired:
+		v.footer(nextStep(e.agent, t.ID, s), e)
 	case a2a.StateCompleted:
 		v.footer("", e)
 	default:
 		v.footer(fmt.Sprintf("task %s is %s; look again with: parley task get %s %s", cleanLine(t.ID), stateText(s), e.agent, shellWord(t.ID)), e)
 	}
 	return nil
+}
+
+// nextStep is what to do about a task that waits for its caller; empty for one
+// that does not.
+func nextStep(agent, task string, s a2a.TaskState) string {
+	switch s {
+	case a2a.StateInputRequired:
+		return "the agent asks; answer with: parley send " + agent + " TEXT --task " + shellWord(task)
+	case a2a.StateAuthRequired:
+		return "the agent waits for an authorization: give it where the agent says, and nowhere else; afterwards: parley task subscribe " + agent + " " + shellWord(task)
+	}
+	return ""
 }
 
 // footer is the last remark: what to do next, and the record of the call.

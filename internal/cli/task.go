@@ -32,11 +32,22 @@ func taskGetCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.showTask(task)
+			if err := p.showTask(task); err != nil {
+				return err
+			}
+			p.remarkNext(args[0], task)
+			return nil
 		},
 	}
 	cmd.Flags().Int32Var(&history, "history", 0, "how many of the newest messages to show")
 	return cmd
+}
+
+// remarkNext says what a task that waits for its caller waits for.
+func (p *program) remarkNext(agent string, t *a2a.Task) {
+	if next := nextStep(agent, t.ID, t.Status.State); next != "" && !p.json() {
+		p.remark("%s", next)
+	}
 }
 
 // showTask prints one task as a page.

@@ -204,6 +204,34 @@ func TestUnreachableAgentIsNotNamed(t *testing.T) {
 	mustHideInternals(t, m, agent, string(reply.Err.REST()))
 }
 
+// TestPagesDoNotManage: where agents and control API share an address, pages of
+// listed origins may call the former and not the latter.
+func TestPagesDoNotManage(t *testing.T) {
+	const good = "https://app.example.com"
+	m := parleytest.Start(t, parleytest.Options{Configure: func(c *config.Config) { c.CORS.Origins = []string{good} }})
+	m.Agent("agent")
+	for address, want := range map[string]string{m.URL("agent"): good, m.Ready.Listen + "/api/v1/agents": ""} {
+		for _, verb := range []string{http.MethodOptions, http.MethodGet} {
+			req, err := http.NewRequestWithContext(t.Context(), verb, address, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Origin", good)
+			if verb == http.MethodOptions {
+				req.Header.Set("Access-Control-Request-Method", "POST")
+			}
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if got := resp.Header.Get("Access-Control-Allow-Origin"); got != want {
+				t.Errorf("%s %s: allowed origin %q, want %q", verb, address, got, want)
+			}
+		}
+	}
+}
+
 // TestCORS: pages of listed origins may call, others are not told that they may.
 func TestCORS(t *testing.T) {
 	const good = "https://app.example.com"

@@ -60,6 +60,12 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	if c.placing.home != nil {
 		g.standings.enter(placeOf(c.target))
 	}
+	streams := false
+	defer func() { // also where sending panics
+		if !streams {
+			done()
+		}
+	}()
 	reply, err := g.sendPlaced(ctx, c)
 	g.lap(c, "forward")
 	if err != nil {
@@ -67,9 +73,9 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	}
 	c.echo(reply)
 	if reply.Stream == nil {
-		done()
 		return reply
 	}
+	streams = true
 	timer.Reset(g.limits().CallDeadline)
 	reply.Stream = &acceptedStream{gateway: g, call: c, inner: reply.Stream, exchange: ctx, done: done}
 	return reply

@@ -174,6 +174,17 @@ func (d *Directory) Invalidate(names ...parley.AgentName) {
 	}
 }
 
+// Known are the agents that are in memory, with when each was made.
+func (d *Directory) Known() map[parley.AgentName]time.Time {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known := make(map[parley.AgentName]time.Time, len(d.targets))
+	for name, t := range d.targets {
+		known[name] = t.Agent.CreatedAt
+	}
+	return known
+}
+
 // load reads an agent and what calls to it need.
 func (d *Directory) load(ctx context.Context, name parley.AgentName) (*Target, error) {
 	a, err := d.store.Agent(ctx, name)

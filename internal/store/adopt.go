@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/call"
@@ -40,11 +42,39 @@ func (db *DB) adopt(ctx context.Context) (records []*call.Record, err error) {
 	if records, err = adopted(found); err != nil {
 		return nil, err
 	}
-	if err := tx.Commit(); err != nil {
+	if records, err = db.doubted(ctx, tx, records); err != nil {
 		return nil, err
 	}
+	if err := tx.Commit(); err != nil {
+		// It may have been one all the same: then these are this replica's, and
+		// nobody has them in memory.
+		for _, r := range records {
+			db.pg.doubtful = append(db.pg.doubtful, r.ID)
+		}
+		return nil, err
+	}
+	db.pg.doubtful = nil
 	for _, r := range records {
 		db.live.begun(r, byID)
+	}
+	return records, nil
+}
+
+// doubted adds the calls of an adoption whose commit ended with an error and has
+// been one.
+func (db *DB) doubted(ctx context.Context, tx *sql.Tx, records []*call.Record) ([]*call.Record, error) {
+	for _, id := range db.pg.doubtful {
+		if slices.ContainsFunc(records, func(r *call.Record) bool { return r.ID == id }) {
+			continue
+		}
+		r, err := scanCall(tx.QueryRowContext(ctx, `SELECT `+callColumns+` FROM calls WHERE id = $1 AND replica = $2 AND ended_at IS NULL`, id[:], db.pg.id.Load()))
+		switch {
+		case errors.Is(err, sql.ErrNoRows): // it ended, or another replica has it
+		case err != nil:
+			return nil, err
+		default:
+			records = append(records, r)
+		}
 	}
 	return records, nil
 }
@@ -108,14 +138,19 @@ func (db *DB) CancelElsewhere(ctx context.Context, id parley.CallID) error {
 		return notOpen
 	}
 	var num int64
-	err := db.read.QueryRowContext(ctx, `INSERT INTO requests (replica, kind, call, agent, instance, task, asked_at, done, problem)
+	err := db.w.do(ctx, statements(func(tx *tx) error {
+		var dest [1]driver.Value
+		found, err := tx.first(dest[:], `INSERT INTO requests (replica, kind, call, agent, instance, task, asked_at, done, problem)
 		SELECT replica, '`+askCancel+`', id, '', '', '', `+pgNow+`, 0, '' FROM calls
-		WHERE id = ? AND ended_at IS NULL AND replica IS NOT NULL RETURNING num`, id[:]).Scan(&num)
-	if err != nil {
-		if err = db.fault(op, subject, err); parley.KindOf(err) == parley.NotFound {
-			return notOpen
+		WHERE id = ? AND ended_at IS NULL AND replica IS NOT NULL RETURNING num`, id[:])
+		if err == nil && !found {
+			err = notOpen
 		}
+		num, _ = dest[0].(int64)
 		return err
+	}))
+	if err != nil {
+		return db.fault(op, subject, err)
 	}
 	p := db.pg
 	for {
@@ -170,7 +205,8 @@ const (
 const maxAnswers = 64
 
 // answer takes up what other replicas ask of this one.
-func (p *postgres) answer(ctx context.Context, heed Heed) error {
+// life is that of the loops: what is taken up ends with them.
+func (p *postgres) answer(ctx, life context.Context, heed Heed) error {
 	if heed.Cancel == nil || heed.Look == nil {
 		return nil
 	}
@@ -201,8 +237,8 @@ func (p *postgres) answer(ctx context.Context, heed Heed) error {
 		return err
 	}
 	for _, r := range asked {
-		p.done.Go(func() { // ends with its own deadline
-			ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+		p.done.Go(func() { // ends with its own deadline, or with the loops
+			ctx, cancel := context.WithTimeout(life, answerTimeout)
 			defer cancel()
 			if r.kind == askLook {
 				heed.Look(ctx, r.key)

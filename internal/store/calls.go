@@ -630,12 +630,28 @@ func (k *settlement) ended(err error) {
 		// dead. The record stands.
 		k.db.live.drop(k.Record.ID)
 		k.db.opt.Log.Debug("a call was ended by another replica", "call", k.Record.ID)
+		k.taskAlone()
 		return
 	}
 	k.db.opt.Log.Error("a settlement was refused", "call", k.Record.ID, "agent", k.Record.Agent, "err", err)
 	k.db.stats.refused()
 	if parley.KindOf(err) == parley.Denied {
 		k.db.endForeign(k)
+	}
+}
+
+// taskAlone writes the task of a settlement whose call another replica has ended:
+// what was seen of the task is news all the same.
+func (k *settlement) taskAlone() {
+	if k.Task == nil {
+		return
+	}
+	task, snapshot := k.Task, k.snapshot
+	if err := k.db.w.later(statements(func(tx *tx) error {
+		_, err := tx.saveTask(task, snapshot) // of another principal: then it stays as it is
+		return err
+	})); err != nil {
+		k.db.opt.Log.Warn("what was seen of a task is not kept", "agent", task.Agent, "err", err)
 	}
 }
 

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"database/sql/driver"
+	"encoding/binary"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -17,20 +20,59 @@ type piped interface {
 
 // pipeline is statements to be sent together.
 type pipeline struct {
-	tx    *tx
-	conn  *pgConn
-	batch pgx.Batch
-	err   error
+	tx         *tx
+	conn       *pgConn
+	statements []pipedStatement
+	err        error
 }
 
+// pipedStatement is a statement of one job.
+type pipedStatement struct {
+	job    int
+	table  int    // of claims, in the order in which they are made; afterClaims else
+	key    string // of the row that is claimed
+	text   string
+	values []any
+}
+
+// The tables whose rows several replicas may want at once.
+const (
+	claimsSent = iota
+	claimsContext
+	claimsTask
+	afterClaims
+)
+
 func (q *pipeline) add(statement string, args ...driver.Value) {
+	q.claim(afterClaims, "", statement, args...)
+}
+
+// claim adds a statement that may wait for another replica's transaction. Those
+// of a batch are sent before all others and in the order of their keys: two
+// replicas that want the same rows, each in its own order, would wait for each
+// other.
+func (q *pipeline) claim(table int, key, statement string, args ...driver.Value) {
 	text, values, err := q.conn.prepare(statement, args)
 	if err != nil {
 		q.err = err
 		return
 	}
-	q.batch.Queue(text, append([]any(nil), values...)...)
+	q.statements = append(q.statements, pipedStatement{table: table, key: key, text: text, values: append([]any(nil), values...)})
 }
+
+// batch are the statements in the order in which they are sent.
+func (q *pipeline) batch() *pgx.Batch {
+	slices.SortStableFunc(q.statements, func(a, b pipedStatement) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.key, b.key))
+	})
+	b := &pgx.Batch{}
+	for _, s := range q.statements {
+		b.Queue(s.text, s.values...)
+	}
+	return b
+}
+
+func rowKey(key int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(key))) }
 
 // pipe sends what can be sent together. done tells which jobs are written; the
 // others have changed nothing. It reports false where a job was done by halves,
@@ -43,39 +85,40 @@ func (t *tx) pipe(jobs []*job) (done []bool, ok bool, err error) {
 		return done, true, nil
 	}
 	q := &pipeline{tx: t, conn: c}
-	counts := make([]int, len(jobs)) // statements of each job
 	for i, j := range jobs {
 		k, can := j.work.(piped)
 		if !can {
 			continue
 		}
-		before := q.batch.Len()
+		before := len(q.statements)
 		if k.pipe(q) && q.err == nil {
-			counts[i] = q.batch.Len() - before
+			for n := range q.statements[before:] {
+				q.statements[before+n].job = i
+			}
 			continue
 		}
-		q.batch.QueuedQueries = q.batch.QueuedQueries[:before]
-		q.err = nil
+		q.statements, q.err = q.statements[:before], nil
 	}
-	if q.batch.Len() == 0 {
+	if len(q.statements) == 0 {
 		return done, true, nil
 	}
-	results := c.raw.SendBatch(c.ctx, &q.batch)
+	results := c.raw.SendBatch(c.ctx, q.batch())
 	defer results.Close()
+	counts, changed := make([]int, len(jobs)), make([]int, len(jobs)) // statements of each job
+	for _, s := range q.statements {
+		tag, err := results.Exec()
+		if err != nil {
+			return done, false, t.pipeFailed(err)
+		}
+		counts[s.job]++
+		if tag.RowsAffected() == 1 {
+			changed[s.job]++
+		}
+	}
 	ok = true
 	for i := range jobs {
-		changed := 0
-		for range counts[i] {
-			tag, err := results.Exec()
-			if err != nil {
-				return done, false, t.pipeFailed(err)
-			}
-			if tag.RowsAffected() == 1 {
-				changed++
-			}
-		}
-		done[i] = counts[i] > 0 && changed == counts[i]
-		ok = ok && (changed == 0 || done[i])
+		done[i] = counts[i] > 0 && changed[i] == counts[i]
+		ok = ok && (changed[i] == 0 || done[i])
 	}
 	if err := results.Close(); err != nil {
 		return done, false, t.pipeFailed(err)
@@ -115,10 +158,10 @@ func (b *begin) pipe(q *pipeline) bool {
 		return false
 	}
 	if r.Sent != nil {
-		q.add(claimSent, sentValues(b.sent, r)...)
+		q.claim(claimsSent, rowKey(b.sent), claimSent, sentValues(b.sent, r)...)
 	}
 	if r.ContextID != "" {
-		q.add(claimContext, b.context, string(r.Caller), b.now.UnixMicro())
+		q.claim(claimsContext, rowKey(b.context), claimContext, b.context, string(r.Caller), b.now.UnixMicro())
 	}
 	q.add(b.db.sql.insertCall, append(beginColumns(r), b.db.pg.id.Load())...)
 	return true
@@ -136,10 +179,10 @@ func (k *settlement) pipe(q *pipeline) bool {
 		return false
 	}
 	if k.Task != nil {
-		q.add(upsertTask, taskValues(k.Task, k.snapshot)...)
+		q.claim(claimsTask, string(k.Task.Agent)+"\x00"+k.Task.Instance+"\x00"+k.Task.ID, upsertTask, taskValues(k.Task, k.snapshot)...)
 	}
 	if k.Context != "" {
-		q.add(claimContext, k.context, string(r.Caller), k.now.UnixMicro())
+		q.claim(claimsContext, rowKey(k.context), claimContext, k.context, string(r.Caller), k.now.UnixMicro())
 	}
 	switch {
 	case k.Insert && r.Open():

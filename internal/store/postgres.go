@@ -95,6 +95,9 @@ type postgres struct {
 	hint chan struct{} // holds one token: something was committed somewhere
 	stop context.CancelFunc
 	done sync.WaitGroup // the loops
+	// doubtful are calls of adoptions of which it is not known whether they were
+	// committed. Only the adopting one uses it, which is one at a time.
+	doubtful []parley.CallID
 
 	pulse pulse
 	out   atomic.Bool // the loop's last beat has failed

@@ -279,6 +279,54 @@ func TestDeadReplicaIsAdopted(t *testing.T) {
 	must(t, paused.Settle(ctx, call.Settlement{Record: endedCall(next, parley.OutcomeOK)}, true))
 }
 
+// What a replica that was taken for dead saw of a task is kept, although the call
+// is ended by the one that took it over.
+func TestLateSettlementKeepsTheTask(t *testing.T) {
+	url := pgtest.Database(t)
+	paused, other := replicaOf(t, url, nil), replicaOf(t, url, nil)
+	ctx := t.Context()
+	r := newCall()
+	must(t, paused.Begin(ctx, r))
+	r.TaskID, r.TaskState = "t", "TASK_STATE_WORKING"
+	seen := &call.Task{Agent: r.Agent, ID: "t", Principal: r.Caller, Owner: r.CallerOwner, State: r.TaskState, StatusAt: r.Begun, Call: r.ID, UpdatedAt: r.Begun}
+	must(t, paused.Settle(ctx, call.Settlement{Record: r, Task: seen}, true))
+	taken := *r
+	must(t, other.Settle(ctx, call.Settlement{Record: endedCall(&taken, parley.OutcomeTimeout)}, true))
+	done := *seen
+	done.State, done.Final, done.Snapshot = "TASK_STATE_COMPLETED", true, []byte(`{"id":"t"}`)
+	must(t, paused.Settle(ctx, call.Settlement{Record: endedCall(r, parley.OutcomeOK), Task: &done}, false))
+	must(t, paused.Flush(ctx))
+	must(t, paused.Flush(ctx)) // the task follows the call that is refused
+	if got, err := other.Task(ctx, seen.Key()); err != nil || !got.Final || string(got.Snapshot) != `{"id":"t"}` {
+		t.Errorf("the task reads %+v, %v, want its end", got, err)
+	}
+	if got, err := other.Call(ctx, r.ID); err != nil || got.Outcome != parley.OutcomeTimeout {
+		t.Errorf("the call reads %+v, %v, want what ended it first", got, err)
+	}
+}
+
+// An adoption whose commit was one and seemed to fail is taken up at the next
+// look.
+func TestAdoptionInDoubt(t *testing.T) {
+	url := pgtest.Database(t)
+	gone, other := replicaOf(t, url, nil), replicaOf(t, url, nil)
+	ctx := t.Context()
+	r := newCall()
+	must(t, gone.Begin(ctx, r))
+	r.TaskID = "t"
+	must(t, gone.Settle(ctx, call.Settlement{Record: r}, true))
+	_, err := connect(t, url).Exec(ctx, `UPDATE calls SET replica = $1 WHERE id = $2`, other.pg.id.Load(), r.ID[:])
+	must(t, err)
+	other.pg.doubtful = []parley.CallID{r.ID}
+	records, err := other.adopt(ctx)
+	if err != nil || len(records) != 1 || records[0].ID != r.ID || other.live.seq(r.ID) == 0 {
+		t.Errorf("adopted %+v, %v, want the call", records, err)
+	}
+	if records, err := other.adopt(ctx); err != nil || len(records) != 0 {
+		t.Errorf("adopted again: %+v, %v", records, err)
+	}
+}
+
 func wantKindOf(t *testing.T, what string, err error, kind parley.Kind) {
 	t.Helper()
 	if err == nil || parley.KindOf(err) != kind {

@@ -204,6 +204,7 @@ func (p *postgres) beat(ctx context.Context, work bool) error {
 		p.pulse.conn = conn
 		work = true // what was committed while there was none
 	}
+	life := ctx
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	if time.Since(p.pulse.renewed) >= p.opt.Lease/3 {
@@ -223,7 +224,7 @@ func (p *postgres) beat(ctx context.Context, work bool) error {
 			return away(err)
 		}
 	}
-	return away(p.look(ctx))
+	return away(p.look(ctx, life))
 }
 
 // renew shows that this replica lives, and keeps or takes the leases that are
@@ -264,7 +265,7 @@ func (p *postgres) renew(ctx context.Context) error {
 
 // look takes up what has changed: the feed, what is kept in memory, and what
 // others ask.
-func (p *postgres) look(ctx context.Context) error {
+func (p *postgres) look(ctx, life context.Context) error {
 	var b pgx.Batch
 	b.Queue(`SELECT last FROM feed`)
 	b.Queue(`SELECT domain, n FROM changes`)
@@ -305,7 +306,7 @@ func (p *postgres) look(ctx context.Context) error {
 		p.pulse.last = last
 		p.db.opt.Notify(last)
 	}
-	return p.answer(ctx, heed)
+	return p.answer(ctx, life, heed)
 }
 
 // leave gives back what this replica holds, at a clean stop.
