@@ -245,7 +245,7 @@ func (j *cardJudge) read(raw []byte) *AgentCard {
 		j.fault("", "this is a card of A2A 0.3", "let the agent serve a card of version 1.0, which lists its addresses in supportedInterfaces")
 		return nil
 	}
-	raw = j.wrapScopes(j.unwrapCases(raw))
+	raw = j.plain(raw)
 	card := new(AgentCard)
 	problems := jsonwire.UnmarshalAll(raw, card, jsonwire.CheckOptions{Limits: limits})
 	for _, e := range problems {

@@ -125,6 +125,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		},
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
+		CardKey: a.cardKey, KeySet: a.ready.Public + jwksPath, Mesh: a.store.MeshID(), ExtensionBase: c.ExtensionBase,
 		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
 		Limits:   gatewayLimits(c.Limits),
 		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},

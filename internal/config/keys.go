@@ -44,6 +44,7 @@ func (c *Config) processKeys() []key {
 		{"environment", choice(&c.Environment, parley.Environments...), "environment", "The stage this process serves. Part of every identity."},
 		{"master_key", &secretValue{p: &c.MasterKey}, "", "The key under which stored secrets are sealed. Empty: the file `master.key` in `data`, made at the first start."},
 		{"cards", choice(&c.Cards, CardsPublic, CardsAuthenticated), "", "Who may read well-known agent cards."},
+		{"extension_base", baseURL(&c.ExtensionBase), "", "What the URIs of the mesh's own extensions begin with. It need not answer. Changing it changes every card."},
 	}
 }
 
@@ -116,6 +117,7 @@ func (c *Config) upkeepKeys() []key {
 		{"retention.sweep", duration(&c.Retention.Sweep, time.Second, day), "", "Pause between two removals of what is past its time."},
 		{"agents.refresh", duration(&c.Agents.Refresh, time.Second, 30*day), "", "Pause between two fetches of an agent's card."},
 		{"agents.probe_timeout", duration(&c.Agents.ProbeTimeout, 100*time.Millisecond, time.Minute), "", "How long one request of a binding probe may take."},
+		{"agents.key_providers", list(&c.Agents.KeyProviders, "origin", checkOrigin), "", "Origins whose key sets may verify the signature of any agent's card, where the card names them (`jku`). Without being listed only a card's own origin counts; see [signatures](signatures.md)."},
 		{"keys.rotation", duration(&c.Keys.Rotation, time.Hour, maxDuration), "", "Age at which a key with which the mesh signs is replaced; see [keys](keys.md)."},
 		{"keys.overlap", duration(&c.Keys.Overlap, time.Hour, maxDuration), "", "How long a replaced key stays published at `/.well-known/jwks.json`: longer than anybody may keep what it has signed."},
 		{"watch.first", duration(&c.Watch.First, 10*time.Millisecond, time.Hour), "", "Pause before the mesh first asks about a task nobody watches; doubled after each question."},

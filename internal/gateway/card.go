@@ -30,6 +30,9 @@ type rewritten struct {
 	created time.Time // of the agent: one of the same name may have come after another
 	raw     []byte
 	streams bool // the agent declares that it streams
+
+	signedBy string // id of the key; empty: not signed yet
+	signed   []byte
 }
 
 // serveCard serves an agent's card with the mesh's address and the mesh's own
@@ -70,8 +73,7 @@ func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error
 	if target.Agent.Status == registry.Suspended {
 		return nil, target.Ready()
 	}
-	card, err := g.rewrite(target.Agent)
-	return card.raw, err
+	return g.signed(ctx, target.Agent)
 }
 
 // streamsFrom reports whether the agent's card declares streaming. A card that
@@ -97,6 +99,13 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		},
 		ExtendedAgentCard: &no,
+	}
+	if g.CardKey != nil {
+		provenance, err := g.provenance(agent)
+		if err != nil {
+			return rewritten{}, err
+		}
+		to.Extensions = []a2a.AgentExtension{provenance}
 	}
 	if g.PublicGRPC != "" {
 		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})

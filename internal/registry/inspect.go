@@ -30,6 +30,8 @@ type InspectRequest struct {
 	Card []byte
 	// Credential is sent to its origin only; nil for none.
 	Credential *Credential
+	// Pins are keys that are known to speak for the agent.
+	Pins []Pin
 }
 
 // Inspection is what was found of one agent at one moment.
@@ -44,6 +46,8 @@ type Inspection struct {
 	AgentVersion string
 	Interfaces   []Interface // all of the card, in its order
 	Use          int         // index of the first proven interface; -1 if none is
+
+	Signature CardSignature // without At
 
 	Tried    []Attempt
 	Problems []Problem
