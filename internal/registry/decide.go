@@ -140,7 +140,7 @@ func (a *Agent) wait(in *Inspection, doubts string, now time.Time) bool {
 	a.Pending = &Pending{
 		Card: in.Card, CardHash: in.Hash, CardETag: in.ETag,
 		Title: in.Title, Description: in.Description, AgentVersion: in.AgentVersion,
-		Why:        doubts, Signature: in.Signature,
+		Why: doubts, Signature: in.Signature,
 		Interfaces: slices.Clone(in.Interfaces), Use: in.Use, Warnings: in.warnings(), Since: now,
 	}
 	return true

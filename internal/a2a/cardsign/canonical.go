@@ -29,13 +29,16 @@ const (
 	// wherever it stands: sections 8.4.2 and 8.4.3 taken by their letter.
 	Stripped Form = "stripped"
 	// Model is Stripped without members that the protocol does not know: what the
-	// Python and JavaScript SDKs sign, who write the card anew from what they have
+	// Python SDK signs, and others who write the card anew from what they have
 	// read. It says nothing about the members it leaves out.
 	Model Form = "model"
+	// Schemeless is Model without securitySchemes: what the JavaScript SDK signs,
+	// which loses them (1.3.0). It says nothing about how to authenticate.
+	Schemeless Form = "schemeless"
 )
 
 // Forms lists them all.
-var Forms = []Form{Presence, Stripped, Model}
+var Forms = []Form{Presence, Stripped, Model, Schemeless}
 
 // limits of a card.
 var limits = jsonwire.Limits{MaxBytes: a2a.MaxCardBytes, MaxDepth: 64}
@@ -47,28 +50,36 @@ func Canonical(raw []byte, form Form) ([]byte, error) {
 	if e := jsonwire.Valid(raw, limits); e != nil {
 		return nil, fmt.Errorf("card: %w", e)
 	}
-	card, ok := bytes.TrimSpace(raw), true
+	card := bytes.TrimSpace(raw)
 	if len(card) == 0 || card[0] != '{' {
 		return nil, fmt.Errorf("card: is no JSON object")
 	}
-	if form == Model {
+	known := form == Model || form == Schemeless
+	out := []string{"/signatures"}
+	if known {
 		card = a2a.PlainCard(card)
 	}
-	value, err := jsonwire.Delete(card, "/signatures")
-	if err != nil {
-		return nil, fmt.Errorf("card: %w", err)
+	if form == Schemeless {
+		out = append(out, "/securitySchemes")
 	}
-	value = cardShape().object(value, form == Model)
+	for _, member := range out {
+		var err error
+		if card, err = jsonwire.Delete(card, member); err != nil {
+			return nil, fmt.Errorf("card: %w", err)
+		}
+	}
+	value := cardShape().object(card, known)
 	if form != Presence {
+		var ok bool
 		if value, ok = strip(value); !ok {
 			value = []byte("{}")
 		}
 	}
-	out, err := jcs.Transform(value)
+	canonical, err := jcs.Transform(value)
 	if err != nil {
 		return nil, fmt.Errorf("card: %w", err)
 	}
-	return out, nil
+	return canonical, nil
 }
 
 // shape is what canonicalising must know of an object's members.

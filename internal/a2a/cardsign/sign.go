@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/jsonwire"
@@ -44,16 +45,16 @@ func (s *Signer) Sign(raw []byte) ([]byte, error) {
 		return nil, fmt.Errorf("sign card: %w", err)
 	}
 	var list []a2a.AgentCardSignature
-	var before []byte
-	for _, form := range []Form{Model, Presence} { // SDKs take the first that fits
+	var before [][]byte
+	for _, form := range []Form{Model, Schemeless, Presence} { // a verifier takes the first that fits
 		payload, err := Canonical(raw, form)
 		if err != nil {
 			return nil, fmt.Errorf("sign card: %w", err)
 		}
-		if bytes.Equal(payload, before) {
+		if slices.ContainsFunc(before, func(b []byte) bool { return bytes.Equal(b, payload) }) {
 			continue
 		}
-		before = payload
+		before = append(before, payload)
 		one := a2a.AgentCardSignature{Protected: base64.RawURLEncoding.EncodeToString(protected)}
 		signature, err := s.sign(signingInput(one.Protected, payload))
 		if err != nil {
