@@ -153,7 +153,7 @@ func (a *App) openControl(context.Context) (err error) {
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
 		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store,
 		Metadata: a.metadata.URL(""), MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
-		Apply: a.applyEngine(), Backup: a,
+		Apply: a.applyEngine(), Backup: a, Keyring: a.keyring,
 	})
 	return err
 }

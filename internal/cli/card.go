@@ -15,12 +15,15 @@ import (
 )
 
 func cardCommand(p *program) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "card URL|AGENT", Short: "Fetch an agent's card, check it and explain it; nothing is stored",
 		Long: `Let the mesh fetch an agent's card, check it, try its interfaces and explain what
 was found. Nothing is stored and nothing is executed. What looks like a name is
 taken as the name of a registered agent; anything with a dot, a colon or a slash
-is an address.`,
+is an address.
+
+Authors of agents sign their cards with parley card sign, and see with
+parley card verify what a signature is worth.`,
 		Example: `  parley card http://127.0.0.1:9000
   parley card agents.example.com/billing
   parley card echo --output json`,
@@ -47,6 +50,8 @@ is an address.`,
 			return verdict(report)
 		}),
 	}
+	cmd.AddCommand(cardSignCommand(p), cardVerifyCommand(p))
+	return cmd
 }
 
 // verdict is an error where the card would not be registered.
@@ -97,6 +102,7 @@ func reportFacts(f *facts, r control.Report) {
 			f.add("skill", strings.TrimSpace(s.ID+" "+s.Name)+": "+s.Description)
 		}
 	}
+	f.add("signature", signatureText(r.Signature))
 	for i, one := range r.Interfaces {
 		f.add("interface", interfaceText(one, i == r.Chosen))
 	}

@@ -54,6 +54,7 @@ type Options struct {
 	Apply    Applier
 	Backup   Backups
 	Answers  Answers
+	Keyring  Keyring
 	// Standings tells how agents' addresses stand; nil where nobody knows.
 	Standings func(ctx context.Context, agent parley.AgentName) ([]registry.Standing, error)
 	// Metadata is the address of the mesh's description as a protected resource,
@@ -97,6 +98,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.principalRoutes()
 	s.subjectRoutes()
 	s.keyRoutes()
+	s.keyringRoutes()
 	s.agentRoutes()
 	s.agentAccessRoutes()
 	s.instanceRoutes()

@@ -55,12 +55,13 @@ type Inspection struct {
 
 // Report is what an inspection tells a person.
 type Report struct {
-	CardURL    string      `json:"cardUrl,omitempty"`
-	Tried      []Attempt   `json:"tried"`
-	Problems   []Problem   `json:"problems"`
-	Interfaces []Interface `json:"interfaces"`
-	Chosen     int         `json:"chosen"` // index in Interfaces; -1 if none is proven
-	Card       []byte      `json:"-"`      // raw bytes; nil if none was found
+	CardURL    string        `json:"cardUrl,omitempty"`
+	Tried      []Attempt     `json:"tried"`
+	Problems   []Problem     `json:"problems"`
+	Interfaces []Interface   `json:"interfaces"`
+	Chosen     int           `json:"chosen"` // index in Interfaces; -1 if none is proven
+	Signature  CardSignature `json:"signature,omitzero"`
+	Card       []byte        `json:"-"` // raw bytes; nil if none was found
 }
 
 // Attempt is one address that was tried and what answered there.
@@ -106,7 +107,7 @@ func (i *Inspection) report() *Report {
 	}
 	return &Report{
 		CardURL: i.CardURL, Tried: i.Tried, Problems: i.Problems,
-		Interfaces: i.Interfaces, Chosen: i.Use, Card: i.Card,
+		Interfaces: i.Interfaces, Chosen: i.Use, Signature: i.Signature, Card: i.Card,
 	}
 }
 

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,8 +29,6 @@ type CardKey struct {
 	Algorithm  string `json:"alg"`
 	JKU        string `json:"jku,omitempty"`  // where its set is, as the card says
 	Form       string `json:"form,omitempty"` // which reading of the card its signature is over
-	// JWK is the public key.
-	JWK json.RawMessage `json:"jwk,omitempty"`
 }
 
 // CardSignature is what a look found about the signatures of a card.
