@@ -38,7 +38,7 @@ const typeJOSE = "JOSE"
 
 // Sign gives the card with signatures of the key added: one, or one for each form
 // where what the SDKs verify differs from what the specification says. The rest
-// of the card's bytes stays as it is. The same card and key give the same bytes.
+// of the card's bytes stays as it is; signatures stand at its end. The same card and key give the same bytes.
 func (s *Signer) Sign(raw []byte) ([]byte, error) {
 	protected, err := jsonwire.Marshal(header{Algorithm: s.Algorithm, KeyID: s.KeyID, JKU: s.JKU, Type: typeJOSE})
 	if err != nil {
@@ -89,10 +89,16 @@ func appendSignatures(raw []byte, list []a2a.AgentCardSignature) ([]byte, error)
 		}
 		all = append(all, member...)
 	}
-	signed, err := jsonwire.Set(raw, "/signatures", append(all, ']'))
+	rest, err := jsonwire.Delete(raw, "/signatures")
 	if err != nil {
 		return nil, fmt.Errorf("sign card: %w", err)
 	}
+	rest = bytes.TrimSpace(rest)
+	signed := append([]byte(nil), rest[:len(rest)-1]...)
+	if len(bytes.TrimSpace(signed)) > 1 {
+		signed = append(signed, ',')
+	}
+	signed = append(append(append(signed, `"signatures":`...), all...), ']', '}')
 	return signed, nil
 }
 
