@@ -293,7 +293,7 @@ func (p *program) verifyWith(ctx context.Context, name string, raw []byte, file 
 	case v.Keyless:
 		found.State = registry.Unverified
 	}
-	for _, one := range v.Valid {
+	for _, one := range v.Signers() {
 		found.Keys = append(found.Keys, registry.CardKey{
 			KeyID: one.KeyID, Thumbprint: one.Thumbprint, Algorithm: one.Algorithm, JKU: one.JKU, Form: string(one.Form),
 		})

@@ -46,7 +46,7 @@ func (l *look) verify(ctx context.Context) {
 		s.State = registry.Unsigned
 	case len(v.Valid) > 0:
 		s.State = registry.Verified
-		for _, one := range v.Valid {
+		for _, one := range v.Signers() {
 			s.Keys = append(s.Keys, registry.CardKey{
 				KeyID: one.KeyID, Thumbprint: one.Thumbprint, Algorithm: one.Algorithm, JKU: one.JKU, Form: string(one.Form),
 			})

@@ -116,9 +116,10 @@ func sameKeys(a, b []CardKey) bool {
 	return slices.EqualFunc(a, b, func(x, y CardKey) bool { return x.Thumbprint == y.Thumbprint && x.Form == y.Form })
 }
 
-// signatureEvent is told where the state of an agent's signature is another one.
+// signatureEvent is told where the state of an agent's signature is another one
+// than was known.
 func (a *Agent) signatureEvent(old *Agent, now time.Time) []parley.Event {
-	if a.Signature.State == old.Signature.State && sameKeys(a.Signature.Keys, old.Signature.Keys) {
+	if old.Signature.State == "" || a.Signature.State == old.Signature.State && sameKeys(a.Signature.Keys, old.Signature.Keys) {
 		return nil
 	}
 	return []parley.Event{a.event(EventSignature, now, func(d *EventData) { d.SignatureBefore = old.Signature.State })}

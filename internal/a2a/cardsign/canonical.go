@@ -18,7 +18,8 @@ import (
 // Form is one reading of which bytes of a card are signed.
 type Form string
 
-// The forms, in the order in which a verifier tries them. All are without the
+// The forms, in the order in which a verifier tries them: from the one that covers
+// most. All are without the
 // member signatures, and in the order and spelling of RFC 8785.
 const (
 	// Presence is section 8.4.1: required members and optional ones that were

@@ -66,6 +66,22 @@ type Verdict struct {
 	Keyless bool
 }
 
+// Signers gives one signature that holds for each key, the one that covers most, in
+// the card's order.
+func (v *Verdict) Signers() []Signature {
+	var all []Signature
+	for _, one := range v.Valid {
+		i := slices.IndexFunc(all, func(s Signature) bool { return s.Thumbprint == one.Thumbprint })
+		switch {
+		case i < 0:
+			all = append(all, one)
+		case slices.Index(Forms, one.Form) < slices.Index(Forms, all[i].Form):
+			all[i] = one
+		}
+	}
+	return all
+}
+
 // errNoKey is why a signature has not even been tried.
 var errNoKey = errors.New("no key")
 

@@ -94,6 +94,9 @@ func TestSignedCardHolds(t *testing.T) {
 	if v.Count != 3 || len(v.Valid) != 3 || len(forms) != 3 || len(v.Problems) != 0 {
 		t.Errorf("verified %+v; want one signature for each of presence, model and schemeless", v)
 	}
+	if by := v.Signers(); len(by) != 1 || by[0].Form != Presence {
+		t.Errorf("signed by %+v, want the one key and what covers most", by)
+	}
 	again, err := s.Sign([]byte(card))
 	if err != nil || string(again) != string(signed) {
 		t.Errorf("signed again it differs: %v", err)
