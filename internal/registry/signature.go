@@ -92,7 +92,12 @@ func (a *Agent) unvouched(found CardSignature) string {
 		return ""
 	}
 	for _, k := range found.Keys {
-		if slices.ContainsFunc(a.Pins, func(p Pin) bool { return p.Thumbprint == k.Thumbprint }) {
+		i := slices.IndexFunc(a.Pins, func(p Pin) bool { return p.Thumbprint == k.Thumbprint })
+		switch {
+		case i < 0:
+		case leaves(k.Form) > leaves(a.Pins[i].Form):
+			return fmt.Sprintf("the signature of %s covered the agent's cards by the form %s, and covers this one by %s only", oneLine(k.KeyID), a.Pins[i].Form, k.Form)
+		default:
 			return ""
 		}
 	}
@@ -111,6 +116,10 @@ func (a *Agent) unvouched(found CardSignature) string {
 	}
 	return was + "no signature of this one holds: " + found.Problem
 }
+
+// leaves is how much of a card a form leaves out that may mean something: whoever
+// passes a card on can change that.
+func leaves(form string) int { return slices.Index([]string{"model", "schemeless"}, form) }
 
 func sameKeys(a, b []CardKey) bool {
 	return slices.EqualFunc(a, b, func(x, y CardKey) bool { return x.Thumbprint == y.Thumbprint && x.Form == y.Form })

@@ -110,6 +110,28 @@ func TestSameCardLater(t *testing.T) {
 	}
 }
 
+// TestNarrowerSignature: a card of which the pinned key covers less than before may
+// have been changed where it is not covered.
+func TestNarrowerSignature(t *testing.T) {
+	by := func(hash, form string) *Inspection {
+		in := card(hash).signedBy("A")
+		in.Signature.Keys[0].Form = form
+		return in
+	}
+	for _, test := range []struct {
+		before, after string
+		waits         bool
+	}{
+		{"presence", "stripped", false}, {"stripped", "presence", false}, {"presence", "model", true}, {"presence", "schemeless", true},
+		{"stripped", "model", true}, {"model", "schemeless", true}, {"model", "model", false}, {"schemeless", "schemeless", false}, {"schemeless", "presence", false},
+	} {
+		a, _ := refresh(registered(by("1", test.before)), by("2", test.after), scheduled, next)
+		if (a.Pending != nil) != test.waits {
+			t.Errorf("from %s to %s: waiting %+v", test.before, test.after, a.Pending)
+		}
+	}
+}
+
 // A card at a new origin waits whoever has signed it.
 func TestSignatureDoesNotMoveAnAgent(t *testing.T) {
 	old := registered(card("1").signedBy("A"))

@@ -45,9 +45,9 @@ type Options struct {
 	Extended    Extended
 	Extensions  []a2a.AgentExtension // declared in the card
 
-	Signer *cardsign.Signer // of the card; nil: it is not signed
-	Keys   []byte           // served at KeySetPath; nil: nothing is
-	InputModes  []string             // media types taken; empty means DefaultInputModes
+	Signer     *cardsign.Signer // of the card; nil: it is not signed
+	Keys       []byte           // served at KeySetPath; nil: nothing is
+	InputModes []string         // media types taken; empty means DefaultInputModes
 
 	MaxTasks int           // tasks kept; 0 means DefaultMaxTasks
 	MaxBytes int64         // of all messages kept; 0 means DefaultMaxBytes
