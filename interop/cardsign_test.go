@@ -41,21 +41,21 @@ var cards = map[string]string{
 		"capabilities":{"streaming":true,"stateTransitionHistory":false},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"s","name":"S","description":"Does s.","tags":["t"]}]}`,
 }
 
-// published is a server with cards and the keys that sign them.
-type published struct {
+// cardSite is a server with cards and the keys that sign them.
+type cardSite struct {
 	*httptest.Server
 	signer cardsign.Signer
 	pem    string // file
 	set    cardsign.KeySet
 }
 
-func publish(t *testing.T, cards map[string][]byte) *published {
+func publish(t *testing.T, cards map[string][]byte) *cardSite {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &published{pem: filepath.Join(t.TempDir(), "key.pem")}
+	p := &cardSite{pem: filepath.Join(t.TempDir(), "key.pem")}
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		t.Fatal(err)

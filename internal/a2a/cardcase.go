@@ -59,7 +59,6 @@ func unwrapCase(object jsontext.Value) (jsontext.Value, bool) {
 // PlainCard is the card as ParseCard reads it: what SDKs write in a form of their
 // own is in that of A2A. A card without such is returned as it is.
 func PlainCard(raw []byte) []byte {
-	return new(cardJudge).plain(raw)
+	j := &cardJudge{}
+	return j.wrapScopes(j.unwrapCases(raw))
 }
-
-func (j *cardJudge) plain(raw []byte) []byte { return j.wrapScopes(j.unwrapCases(raw)) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mesh/parley/internal/a2a/v03"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
@@ -15,9 +16,11 @@ type CardRewrite struct {
 	Interfaces           []AgentInterface          // all of them; the agent's own are dropped
 	SecuritySchemes      map[string]SecurityScheme // nil drops the member
 	SecurityRequirements []SecurityRequirement     // nil drops the member
-	PushNotifications    bool
-	ExtendedAgentCard    *bool  // nil leaves the agent's word
-	Name                 string // empty leaves the agent's
+	// OldSecurity is told to readers of 0.3 alone, where SecurityRequirements is nil.
+	OldSecurity       []SecurityRequirement
+	PushNotifications bool
+	ExtendedAgentCard *bool  // nil leaves the agent's word
+	Name              string // empty leaves the agent's
 	// Extensions are added to the agent's, in the place of any that it declares
 	// under the same URI.
 	Extensions []AgentExtension
@@ -28,17 +31,14 @@ type CardRewrite struct {
 // of the mesh.
 var claimMembers = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}
 
-// legacyMembers are what cards of 0.3 hold beside those of v1.0 in a union card;
-// they name the agent's own addresses and schemes.
-var legacyMembers = []string{"url", "preferredTransport", "additionalInterfaces", "protocolVersion", "security", "supportsAuthenticatedExtendedCard"}
-
 // RewriteCard returns the card that a gateway shows for an agent: with the public
 // addresses and the gateway's schemes, without signatures, which the change makes
-// void, and without the members of 0.3 and those of a token. Everything else is
-// kept, members this version does not know included, but for what says nothing:
-// members that A2A need not have and that are empty or false are left out, so that
-// all readings of what a signature covers agree (a2a/cardsign). raw must be a card
-// that ParseCard accepted.
+// void. Members of 0.3 stand beside those of v1.0 where Interfaces lists some of 0.3;
+// see v03.UnionCard. Everything else is kept, members this version does not know
+// included, but for those of a token and for what says nothing: members that A2A
+// need not have and that are empty or false are left out, so that all readings of
+// what a signature covers agree (a2a/cardsign). raw must be a card that ParseCard
+// accepted.
 func RewriteCard(raw []byte, to CardRewrite) ([]byte, error) {
 	card, problems := ParseCard(raw)
 	if card == nil {
@@ -63,22 +63,33 @@ func RewriteCard(raw []byte, to CardRewrite) ([]byte, error) {
 	if to.Name != "" {
 		card.Name = to.Name
 	}
+	var err error
 	for i := range card.Skills {
 		// They name schemes of the agent, which callers of the gateway never meet.
 		card.Skills[i].SecurityRequirements = nil
-	}
-	card.compact()
-	unknown, err := without(card.Unknown, append(legacyMembers, claimMembers...))
-	if err != nil {
-		return nil, fmt.Errorf("rewrite card: %w", err)
-	}
-	card.Unknown = unknown
-	for i := range card.Skills {
 		if card.Skills[i].Unknown, err = without(card.Skills[i].Unknown, []string{"security"}); err != nil {
 			return nil, fmt.Errorf("rewrite card: %w", err)
 		}
 	}
-	return jsonwire.Marshal(card)
+	card.compact()
+	if card.Unknown, err = without(card.Unknown, append(slices.Clone(v03.CardMembers), claimMembers...)); err != nil {
+		return nil, fmt.Errorf("rewrite card: %w", err)
+	}
+	hidden := card.SecurityRequirements == nil && to.OldSecurity != nil
+	if hidden {
+		card.SecurityRequirements = to.OldSecurity
+	}
+	out, err := jsonwire.Marshal(card)
+	if err == nil {
+		out, err = v03.UnionCard(out)
+	}
+	if err == nil && hidden {
+		out, err = jsonwire.Delete(out, "/securityRequirements")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rewrite card: %w", err)
+	}
+	return out, nil
 }
 
 // compact leaves out what says nothing.

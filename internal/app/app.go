@@ -32,6 +32,7 @@ import (
 	"github.com/parley-mesh/parley/internal/oidc"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
@@ -72,6 +73,7 @@ type App struct {
 	registry *registry.Registrar
 	tokens   *upstream.Tokens
 	keyring  *keyring.Ring
+	pushes   *push.Dispatcher
 	gateway  *gateway.Gateway
 	control  *control.Server
 	measures *telemetry.Provider
@@ -123,7 +125,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		}
 	}()
 	for _, build := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openKeyring, a.openRegistry, a.openGateway, a.openControl,
+		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openKeyring, a.openPushes, a.openRegistry, a.openGateway, a.openControl,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
@@ -190,7 +192,7 @@ func (a *App) openStore(ctx context.Context) error {
 	a.hub = &event.Hub{}
 	db, err := store.Open(ctx, store.Options{
 		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
-		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Postgres: postgresOptions(a.cfg),
+		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Journaled: a.journaled, Postgres: postgresOptions(a.cfg),
 	})
 	if err != nil {
 		return a.fromWhere(err)
@@ -371,6 +373,7 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
 		"replace signing keys":    a.keyring.Run,
+		"deliver pushes":          a.pushes.Run,
 		"follow TLS files":        a.followCerts,
 		"summarise complaints":    a.complaints.run,
 		"follow limits":           a.followLimits,

@@ -55,6 +55,8 @@ type Options struct {
 	Backup   Backups
 	Answers  Answers
 	Keyring  Keyring
+	Pushes   Pushes
+	Deliver  Deliverer
 	// Standings tells how agents' addresses stand; nil where nobody knows.
 	Standings func(ctx context.Context, agent parley.AgentName) ([]registry.Standing, error)
 	// Metadata is the address of the mesh's description as a protected resource,
@@ -105,6 +107,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.callRoutes()
 	s.taskRoutes()
 	s.eventRoutes()
+	s.pushRoutes()
 	s.statusRoutes()
 	s.applyRoutes()
 	s.backupRoutes()

@@ -7,6 +7,7 @@ import (
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/cardsign"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/registry"
 )
 
@@ -67,15 +68,30 @@ func (g *Gateway) signed(ctx context.Context, agent *registry.Agent) ([]byte, er
 	if card.signedBy == key.ID {
 		return card.signed, nil
 	}
-	signer := cardsign.Signer{KeyID: key.ID, JKU: g.KeySet, Algorithm: key.Algorithm, Private: key.Private}
-	if card.signed, err = signer.Sign(card.raw); err != nil {
+	if card.signed, err = g.signer(key).Sign(card.raw); err != nil {
 		return nil, err
 	}
 	card.signedBy = key.ID
 	g.cards.mu.Lock()
 	defer g.cards.mu.Unlock()
-	if kept, ok := g.cards.by[agent.Name]; ok && kept.version == card.version && kept.created.Equal(card.created) {
+	if kept, ok := g.cards.by[agent.Name]; ok && kept.of(agent) {
 		g.cards.by[agent.Name] = card
 	}
 	return card.signed, nil
+}
+
+// sign gives a card that is served rarely with the mesh's signature.
+func (g *Gateway) sign(ctx context.Context, card []byte) ([]byte, error) {
+	if g.CardKey == nil {
+		return card, nil
+	}
+	key, err := g.CardKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.signer(key).Sign(card)
+}
+
+func (g *Gateway) signer(key *keyring.Key) *cardsign.Signer {
+	return &cardsign.Signer{KeyID: key.ID, JKU: g.KeySet, Algorithm: key.Algorithm, Private: key.Private}
 }

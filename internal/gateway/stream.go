@@ -103,6 +103,12 @@ func (s *acceptedStream) accept(ctx context.Context, frame a2a.Frame) (a2a.Frame
 	if err := g.bind(ctx, c); err != nil {
 		return a2a.Frame{Err: g.unbound(ctx, c, err).Err}, nil
 	}
+	if facts.Kind == a2a.KindMessage {
+		c.wants = nil // there is no task to tell of
+	}
+	if err := g.subscribeInline(ctx, c); err != nil {
+		return a2a.Frame{Err: g.unbound(ctx, c, err).Err}, nil
+	}
 	if facts.Final() || facts.Interrupted() {
 		s.rests = true
 	} else if facts.State != "" {

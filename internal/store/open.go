@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/stream"
 	"github.com/parley-mesh/parley/internal/vault"
 )
 
@@ -85,6 +86,10 @@ type Options struct {
 	// for, before refusals go without a record and reads are not let in; zero:
 	// 16384.
 	BacklogMax int
+	Journal    stream.Limits // of one task
+	// Journaled is told of every task whose journal this process made longer. It
+	// is called by the writer and must return at once.
+	Journaled func(task call.TaskKey)
 }
 
 func (o *Options) check() error {
@@ -107,6 +112,9 @@ func (o *Options) check() error {
 	if o.Notify == nil {
 		o.Notify = func(int64) {}
 	}
+	if o.Journaled == nil {
+		o.Journaled = func(call.TaskKey) {}
+	}
 	defaults := func(n *int, value int) {
 		if *n <= 0 {
 			*n = value
@@ -116,6 +124,7 @@ func (o *Options) check() error {
 	defaults(&o.BatchMax, defaultBatchMax)
 	defaults(&o.QueueMax, defaultQueueMax)
 	defaults(&o.BacklogMax, defaultBacklogMax)
+	o.Journal = o.Journal.WithDefaults()
 	return nil
 }
 
@@ -132,7 +141,9 @@ type DB struct {
 
 	contextSecret []byte        // keys the hashes of contexts
 	contexts      contextFilter // of SQLite
+	sent          sentFilter    // of SQLite
 	live          *live
+	journals      *journals
 	gone          departures
 	uses          uses
 	stats         stats
@@ -162,7 +173,7 @@ func Open(ctx context.Context, opt Options) (_ *DB, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, parley.E(op, parley.Unavailable, parley.Subject(opt.Dir), "the data directory "+opt.Dir+" cannot be made: check the permissions of its parent", err)
 	}
-	db := &DB{opt: opt, live: newLive(), gone: departures{}}
+	db := &DB{opt: opt, live: newLive(), journals: newJournals(), gone: departures{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(unstarted(db.fault(op, parley.Subject(opt.Dir), err)), db.unwind())
@@ -232,6 +243,9 @@ func (db *DB) openSQLite(ctx context.Context) error {
 		return err
 	}
 	if err := db.loadFilter(ctx); err != nil {
+		return err
+	}
+	if err := db.loadSent(ctx); err != nil {
 		return err
 	}
 	return db.openVault(ctx)

@@ -21,21 +21,36 @@ type Cutoffs struct {
 	// context may stay a day longer, and stays as long as a task in it that is
 	// not final.
 	Tasks      time.Time
-	Unfinished time.Time // tasks that are not final and not updated since
+	Unfinished time.Time // tasks that are not final and not updated since; journals without events likewise
+	Journal    time.Time // events of tasks before
+	Messages   time.Time // ids of messages sent before, but those of open calls stay
+	Letters    time.Time // pushes given up before
 }
 
 // Pruned counts what a Prune deleted.
-type Pruned struct{ Calls, Events, Tasks, Contexts int64 }
+type Pruned struct{ Calls, Events, Tasks, Contexts, Frames, Messages int64 }
 
 // Prune deletes what is older than the cutoffs, a few hundred rows at a time.
 // Places in the feed are never given again, and the newest event of a subject
 // stays so that its sequence goes on. What is deleted leaves the file's pages
 // for new rows; the file does not shrink.
 func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
+	if p.Messages, err = db.pruneSent(ctx, c.Messages); err != nil {
+		return p, err
+	}
 	if p.Calls, err = db.pruneFeed(ctx, oldCalls, c.Calls); err != nil {
 		return p, err
 	}
 	if p.Events, err = db.pruneFeed(ctx, oldEvents, c.Events); err != nil {
+		return p, err
+	}
+	if _, err = db.pruneAll(ctx, oldLetters, c.Letters); err != nil {
+		return p, err
+	}
+	if p.Frames, err = db.pruneFrames(ctx, c.Journal); err != nil {
+		return p, err
+	}
+	if _, err = db.pruneAll(ctx, oldJournals, c.Unfinished); err != nil {
 		return p, err
 	}
 	if p.Tasks, err = db.pruneAll(ctx, oldTasks, c.Tasks); err != nil {
@@ -56,6 +71,8 @@ func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
 const (
 	oldTasks           = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 1 AND updated_at < ? LIMIT ?)`
 	oldUnfinishedTasks = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 0 AND updated_at < ? LIMIT ?)`
+	oldLetters         = `DELETE FROM push_letters WHERE id IN (SELECT id FROM push_letters WHERE died_at < ? LIMIT ?)`
+	oldJournals        = `DELETE FROM journals WHERE num IN (SELECT num FROM journals WHERE first_at IS NULL AND updated_at < ? LIMIT ?)`
 	oldContexts        = `DELETE FROM contexts WHERE key IN (SELECT key FROM contexts WHERE used_at < ? LIMIT ?)`
 )
 
@@ -178,4 +195,50 @@ func (t *tx) rememberSeq() error {
 	_, err := t.run(`INSERT INTO meta (name, value) VALUES ('last_seq', ?)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, driver.Value(strconv.FormatInt(t.seq, 10)))
 	return err
+}
+
+// pruneFrames removes old events of tasks, from the oldest of each journal on.
+func (db *DB) pruneFrames(ctx context.Context, before time.Time) (deleted int64, err error) {
+	const op parley.Op = "store.prune"
+	if before.IsZero() {
+		return 0, nil
+	}
+	for {
+		nums, err := query(ctx, db, func(row scanner) (num int64, err error) {
+			err = row.Scan(&num)
+			return num, err
+		}, `SELECT num FROM journals WHERE first_at < ? LIMIT ?`, before.UnixMicro(), pruneBatch)
+		if err != nil || len(nums) == 0 {
+			return deleted, db.fault(op, "", err)
+		}
+		for _, num := range nums {
+			var n int64
+			if err := db.w.do(ctx, statements(func(tx *tx) (err error) {
+				n, err = tx.pruneJournal(num, before)
+				return err
+			})); err != nil {
+				return deleted, db.fault(op, "", err)
+			}
+			deleted += n
+		}
+	}
+}
+
+// pruneJournal removes a few hundred of a journal's oldest events, those before.
+func (t *tx) pruneJournal(num int64, before time.Time) (int64, error) {
+	var row [1]driver.Value
+	found, err := t.first(row[:], t.db.locking(`SELECT first_seq FROM journals WHERE num = ?`), num)
+	if err != nil || !found {
+		return 0, err
+	}
+	first := row[0].(int64)
+	if _, err := t.first(row[:], `SELECT coalesce(max(seq), 0) FROM (SELECT seq, at FROM frames WHERE journal = ? ORDER BY seq LIMIT ?) page WHERE at < ?`,
+		num, int64(pruneBatch), before.UnixMicro()); err != nil {
+		return 0, err
+	}
+	keep := row[0].(int64) + 1
+	if keep <= first {
+		return 0, nil
+	}
+	return keep - first, t.cut(num, keep)
 }

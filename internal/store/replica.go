@@ -298,6 +298,9 @@ func (p *postgres) look(ctx context.Context) error {
 			heed.Changed()
 		}
 	}
+	if err := p.lookAtJournals(ctx); err != nil {
+		return err
+	}
 	if last > p.pulse.last {
 		p.pulse.last = last
 		p.db.opt.Notify(last)

@@ -8,6 +8,7 @@ import (
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/storetest"
 	"github.com/parley-mesh/parley/internal/storetest/pgtest"
+	"github.com/parley-mesh/parley/internal/stream"
 )
 
 // open opens a store that is closed with its test.
@@ -38,6 +39,17 @@ func TestSQLite(t *testing.T) {
 func TestPostgres(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		return open(t, store.Options{Postgres: store.Postgres{URL: pgtest.Database(t)}})
+	})
+}
+
+func TestJournalLimits(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		storetest.RunJournalLimits(t, func(t *testing.T, l stream.Limits) storetest.Store { return open(t, store.Options{Journal: l}) })
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		storetest.RunJournalLimits(t, func(t *testing.T, l stream.Limits) storetest.Store {
+			return open(t, store.Options{Journal: l, Postgres: store.Postgres{URL: pgtest.Database(t)}})
+		})
 	})
 }
 
