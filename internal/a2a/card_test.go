@@ -194,6 +194,7 @@ func TestCardHarmless(t *testing.T) {
 
 func TestRewriteCard(t *testing.T) {
 	union := edit(t, edit(t, goodCard, "/url", `"https://10.1.2.3:8443/old"`), "/security", `[{"key":[]}]`)
+	union = edit(t, edit(t, union, "/aud", `"https://victim.example"`), "/exp", `4102444800`) // signed, it would pass for a token
 	public := []AgentInterface{
 		{URL: "https://mesh.example.com/agents/ledger/", ProtocolBinding: JSONRPC, ProtocolVersion: V10},
 		{URL: "https://mesh.example.com/agents/ledger/", ProtocolBinding: HTTPJSON, ProtocolVersion: V10},
@@ -202,15 +203,16 @@ func TestRewriteCard(t *testing.T) {
 		Interfaces:           public,
 		SecuritySchemes:      map[string]SecurityScheme{"parley": {HTTPAuth: &HTTPAuthScheme{Scheme: "Bearer"}}},
 		SecurityRequirements: []SecurityRequirement{{Schemes: map[string]StringList{"parley": {}}}},
+		Extensions:           []AgentExtension{{URI: "https://e.example/1", Params: []byte(`{"ours":"yes"}`)}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"name":"Ledger","description":"Keeps books.","supportedInterfaces":[{"url":"https://mesh.example.com/agents/ledger/","protocolBinding":"JSONRPC","protocolVersion":"1.0"},` +
 		`{"url":"https://mesh.example.com/agents/ledger/","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"}],"provider":{"url":"https://books.example.com","organization":"Books"},"version":"3.1",` +
-		`"capabilities":{"streaming":false,"pushNotifications":false,"extensions":[{"uri":"https://e.example/1","params":{"a":1.50}}]},` +
+		`"capabilities":{"extensions":[{"uri":"https://e.example/1","params":{"ours":"yes"}}]},` +
 		`"securitySchemes":{"parley":{"httpAuthSecurityScheme":{"scheme":"Bearer"}}},"securityRequirements":[{"schemes":{"parley":{}}}],` +
-		`"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"book","name":"Book","description":"Books a sum.","tags":["money"],"x-cost":2}],"iconUrl":"","x-note":{"kept":true}}`
+		`"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"book","name":"Book","description":"Books a sum.","tags":["money"],"x-cost":2}],"x-note":{"kept":true}}`
 	if string(raw) != want {
 		t.Errorf("got\n%s\nwant\n%s", raw, want)
 	}

@@ -55,3 +55,10 @@ func unwrapCase(object jsontext.Value) (jsontext.Value, bool) {
 	}
 	return nil, false
 }
+
+// PlainCard is the card as ParseCard reads it: what SDKs write in a form of their
+// own is in that of A2A. A card without such is returned as it is.
+func PlainCard(raw []byte) []byte {
+	j := &cardJudge{}
+	return j.wrapScopes(j.unwrapCases(raw))
+}

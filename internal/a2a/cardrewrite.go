@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -20,13 +21,24 @@ type CardRewrite struct {
 	PushNotifications bool
 	ExtendedAgentCard *bool  // nil leaves the agent's word
 	Name              string // empty leaves the agent's
+	// Extensions are added to the agent's, in the place of any that it declares
+	// under the same URI.
+	Extensions []AgentExtension
 }
+
+// claimMembers are what a JSON web token has. A card holds what an agent likes
+// beside the members of A2A, and signed by the mesh it must not pass for a token
+// of the mesh.
+var claimMembers = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}
 
 // RewriteCard returns the card that a gateway shows for an agent: with the public
 // addresses and the gateway's schemes, without signatures, which the change makes
 // void. Members of 0.3 stand beside those of v1.0 where Interfaces lists some of 0.3;
 // see v03.UnionCard. Everything else is kept, members this version does not know
-// included. raw must be a card that ParseCard accepted.
+// included, but for those of a token and for what says nothing: members that A2A
+// need not have and that are empty or false are left out, so that all readings of
+// what a signature covers agree (a2a/cardsign). raw must be a card that ParseCard
+// accepted.
 func RewriteCard(raw []byte, to CardRewrite) ([]byte, error) {
 	card, problems := ParseCard(raw)
 	if card == nil {
@@ -41,6 +53,10 @@ func RewriteCard(raw []byte, to CardRewrite) ([]byte, error) {
 	card.SecurityRequirements = to.SecurityRequirements
 	card.Signatures = nil
 	card.Capabilities.PushNotifications = &to.PushNotifications
+	card.Capabilities.Extensions = slices.DeleteFunc(card.Capabilities.Extensions, func(x AgentExtension) bool {
+		return slices.ContainsFunc(to.Extensions, func(ours AgentExtension) bool { return ours.URI == x.URI })
+	})
+	card.Capabilities.Extensions = append(card.Capabilities.Extensions, to.Extensions...)
 	if to.ExtendedAgentCard != nil {
 		card.Capabilities.ExtendedAgentCard = to.ExtendedAgentCard
 	}
@@ -55,7 +71,8 @@ func RewriteCard(raw []byte, to CardRewrite) ([]byte, error) {
 			return nil, fmt.Errorf("rewrite card: %w", err)
 		}
 	}
-	if card.Unknown, err = without(card.Unknown, v03.CardMembers); err != nil {
+	card.compact()
+	if card.Unknown, err = without(card.Unknown, append(slices.Clone(v03.CardMembers), claimMembers...)); err != nil {
 		return nil, fmt.Errorf("rewrite card: %w", err)
 	}
 	hidden := card.SecurityRequirements == nil && to.OldSecurity != nil
@@ -73,6 +90,30 @@ func RewriteCard(raw []byte, to CardRewrite) ([]byte, error) {
 		return nil, fmt.Errorf("rewrite card: %w", err)
 	}
 	return out, nil
+}
+
+// compact leaves out what says nothing.
+func (c *AgentCard) compact() {
+	for _, flag := range []**bool{&c.Capabilities.Streaming, &c.Capabilities.PushNotifications, &c.Capabilities.ExtendedAgentCard} {
+		if *flag != nil && !**flag {
+			*flag = nil
+		}
+	}
+	for _, text := range []**string{&c.DocumentationURL, &c.IconURL} {
+		if *text != nil && **text == "" {
+			*text = nil
+		}
+	}
+	if len(c.Capabilities.Extensions) == 0 {
+		c.Capabilities.Extensions = nil
+	}
+	for i := range c.Skills {
+		for _, list := range []*[]string{&c.Skills[i].Examples, &c.Skills[i].InputModes, &c.Skills[i].OutputModes} {
+			if len(*list) == 0 {
+				*list = nil
+			}
+		}
+	}
 }
 
 func without(object jsontext.Value, names []string) (jsontext.Value, error) {

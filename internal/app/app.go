@@ -287,6 +287,14 @@ func (a *App) openRegistry(context.Context) error {
 		DialTimeout: 2 * a.cfg.Limits.DialTimeout, HeaderBytes: int(a.cfg.Limits.Header), // TCP and TLS
 	})
 	a.down.push("close the gRPC connections to agents", func(context.Context) error { pools.Close(); return nil })
+	var providers []string
+	for _, address := range a.cfg.Agents.KeyProviders {
+		origin, err := registry.OriginOf(address)
+		if err != nil {
+			return err
+		}
+		providers = append(providers, origin)
+	}
 	a.agents = registry.NewDirectory(a.store)
 	a.gone.forget = func(name parley.AgentName) {
 		of := func(pool string) bool { agent, _, _ := strings.Cut(pool, "/"); return agent == string(name) }
@@ -311,6 +319,7 @@ func (a *App) openRegistry(context.Context) error {
 		Inspector: probe.New(guard, probe.Options{
 			Tokens: a.tokens,
 			Limits: probe.Limits{Probe: a.cfg.Agents.ProbeTimeout}, MaxCard: int64(a.cfg.Limits.Card),
+			KeyProviders: providers, Now: a.opts.Now,
 		}),
 	})
 	a.listeners.transport = func(t *registry.Target) http.RoundTripper {

@@ -41,3 +41,8 @@ func (a *App) serveJWKS(w http.ResponseWriter, r *http.Request) {
 		a.log.Debug("keys not delivered", "err", err)
 	}
 }
+
+// cardKey is the key that signs the cards of the mesh.
+func (a *App) cardKey(ctx context.Context) (*keyring.Key, error) {
+	return a.keyring.Current(ctx, keyring.Card)
+}

@@ -128,6 +128,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		},
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
+		CardKey: a.cardKey, KeySet: a.ready.Public + jwksPath, Mesh: a.store.MeshID(), ExtensionBase: c.ExtensionBase,
 		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
 		Limits: gatewayLimits(c.Limits),
 
@@ -175,7 +176,7 @@ func (a *App) openControl(context.Context) (err error) {
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
 		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store,
 		Metadata: a.metadata.URL(""), MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
-		Apply: a.applyEngine(), Backup: a, Pushes: a.store, Deliver: a.pushes,
+		Apply: a.applyEngine(), Backup: a, Keyring: a.keyring, Pushes: a.store, Deliver: a.pushes,
 	})
 	return err
 }

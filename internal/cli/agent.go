@@ -219,6 +219,10 @@ func (p *program) agentFacts(f *facts, a control.AgentDetail) {
 	f.add("url", a.URL)
 	f.add("card", a.CardURL)
 	f.add("card hash", a.CardHash)
+	f.add("signature", signatureText(a.Signature))
+	for _, pin := range a.Pins {
+		f.add("pinned", "key "+pin.KeyID+" ("+pin.Thumbprint+"), since "+p.moment(pin.Since))
+	}
 	for i, one := range a.Interfaces {
 		f.add("interface", interfaceText(one, i == a.Use))
 	}
@@ -238,6 +242,7 @@ func (p *program) agentFacts(f *facts, a control.AgentDetail) {
 	}
 	if w := a.Pending; w != nil {
 		f.add("waits", fmt.Sprintf("a newer card, %s: %s", p.moment(w.Since), w.Why))
+		f.add("its signature", signatureText(w.Signature))
 		for _, one := range w.Interfaces {
 			f.add("would be", interfaceText(one, false))
 		}

@@ -24,7 +24,10 @@ taken as the name of a registered agent; anything with a dot, a colon or a slash
 is an address.
 
 --extended shows what a registered agent tells callers who are known: the card as
-the mesh serves it to you.`,
+the mesh serves it to you.
+
+Authors of agents sign their cards with parley card sign, and see with
+parley card verify what a signature is worth.`,
 		Example: `  parley card http://127.0.0.1:9000
   parley card agents.example.com/billing
   parley card echo --output json
@@ -58,6 +61,7 @@ the mesh serves it to you.`,
 			return verdict(report)
 		})(c, args)
 	}
+	cmd.AddCommand(cardSignCommand(p), cardVerifyCommand(p))
 	return cmd
 }
 
@@ -142,6 +146,7 @@ func reportFacts(f *facts, r control.Report) {
 			f.add("skill", strings.TrimSpace(s.ID+" "+s.Name)+": "+s.Description)
 		}
 	}
+	f.add("signature", signatureText(r.Signature))
 	for i, one := range r.Interfaces {
 		f.add("interface", interfaceText(one, i == r.Chosen))
 	}

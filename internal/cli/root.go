@@ -120,7 +120,7 @@ the one that --server names.`,
 	flags.BoolVar(&p.flags.quiet, "quiet", false, "print results only, no remarks and no progress")
 	root.AddCommand(
 		serveCommand(p), configCommand(p), applyCommand(p), loginCommand(p), logoutCommand(p), whoamiCommand(p),
-		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
+		ownerCommand(p), principalCommand(p), keyCommand(p), keyringCommand(p), agentCommand(p), cardCommand(p),
 		sendCommand(p), taskCommand(p), callsCommand(p), pushCommand(p), eventsCommand(p), storeCommand(p), doctorCommand(p),
 		backupCommand(p), restoreCommand(p),
 		versionCommand(p),

@@ -23,6 +23,7 @@ type Config struct {
 	Environment   parley.Environment
 	MasterKey     Secret // zero: the key file in Data
 	Cards         CardAccess
+	ExtensionBase string // what the URIs of the mesh's extensions begin with; never ends in a slash
 
 	Network   Network
 	TLS       TLS
@@ -146,6 +147,7 @@ type Retention struct {
 type Agents struct {
 	Refresh      time.Duration // pause between two fetches of one card
 	ProbeTimeout time.Duration // one request of a binding probe
+	KeyProviders []string      // origins whose key sets may verify any card: scheme://host[:port], lower case
 }
 
 // Keys says how long the keys with which the mesh signs are used.
@@ -266,18 +268,20 @@ func Default() *Config {
 		Durability:  DurabilityStrict,
 		Environment: parley.Dev,
 		Cards:       CardsPublic,
-		Network:     Network{Deny: []netip.Prefix{cloudHost}},
-		TLS:         TLS{ClientAuth: ClientAuthRequest, CRLCheck: CRLStrict, Reload: 10 * time.Second, HSTS: 365 * day},
-		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
-		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
-		Limits:      defaultLimits(),
-		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Messages: time.Hour, DeadLetters: 30 * day, Sweep: time.Hour},
-		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
-		Keys:        Keys{Rotation: 90 * day, Overlap: 7 * day},
-		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
-		Push:        defaultPush(),
-		Log:         Log{Level: LogInfo, Format: LogText},
-		Telemetry:   Telemetry{TracesSample: 1, MetricsInterval: time.Minute},
+
+		ExtensionBase: "https://parley.invalid/ext",
+		Network:       Network{Deny: []netip.Prefix{cloudHost}},
+		TLS:           TLS{ClientAuth: ClientAuthRequest, CRLCheck: CRLStrict, Reload: 10 * time.Second, HSTS: 365 * day},
+		Auth:          Auth{FailuresPerMinute: 60, FailureBurst: 20},
+		Postgres:      Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
+		Limits:        defaultLimits(),
+		Retention:     Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Messages: time.Hour, DeadLetters: 30 * day, Sweep: time.Hour},
+		Agents:        Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
+		Keys:          Keys{Rotation: 90 * day, Overlap: 7 * day},
+		Watch:         Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
+		Push:          defaultPush(),
+		Log:           Log{Level: LogInfo, Format: LogText},
+		Telemetry:     Telemetry{TracesSample: 1, MetricsInterval: time.Minute},
 	}
 }
 

@@ -44,6 +44,7 @@ func (c *Config) processKeys() []key {
 		{"environment", choice(&c.Environment, parley.Environments...), "environment", "The stage this process serves. Part of every identity."},
 		{"master_key", &secretValue{p: &c.MasterKey}, "", "The key under which stored secrets are sealed. Empty: the file `master.key` in `data`, made at the first start."},
 		{"cards", choice(&c.Cards, CardsPublic, CardsAuthenticated), "", "Who may read well-known agent cards."},
+		{"extension_base", baseURL(&c.ExtensionBase), "", "What the URIs of the mesh's own extensions begin with. It need not answer. Changing it changes every card."},
 	}
 }
 
@@ -118,6 +119,7 @@ func (c *Config) upkeepKeys() []key {
 		{"retention.sweep", duration(&c.Retention.Sweep, time.Second, day), "", "Pause between two removals of what is past its time."},
 		{"agents.refresh", duration(&c.Agents.Refresh, time.Second, 30*day), "", "Pause between two fetches of an agent's card."},
 		{"agents.probe_timeout", duration(&c.Agents.ProbeTimeout, 100*time.Millisecond, time.Minute), "", "How long one request of a binding probe may take."},
+		{"agents.key_providers", list(&c.Agents.KeyProviders, "origin", checkOrigin), "", "Origins whose key sets may verify the signature of any agent's card, where the card names them (`jku`). Without being listed only a card's own origin counts; see [signatures](signatures.md)."},
 		{"push.relay", &boolValue{&c.Push.Relay}, "", "Whether callers may have themselves told of their tasks by push notifications, of every agent. See [push](push.md)."},
 		{"push.callbacks", &boolValue{&c.Push.Callbacks}, "", "Whether agents that can push are asked to push to the mesh. Without it, and where an agent cannot, the mesh asks for the tasks by itself, at the pace of `watch`."},
 		{"push.callback_url", baseURL(&c.Push.CallbackURL), "", "Address under which agents reach the edge, for their pushes to `/push/`. Empty: `public_url`, or what stands in for it."},

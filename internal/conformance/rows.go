@@ -3,7 +3,6 @@ package conformance
 // Reasons that several rows share.
 var (
 	noPush     = open("the delivery of push notifications is not held to the rows yet")
-	noSigning  = open("cards are not signed yet; signatures of agents are taken out, since the card is changed")
 	noBinding  = never("there is no binding of our own")
 	noClient   = never("Parley passes on what its caller asks and begins nothing of this by itself")
 	toOperator = never("the duty of whoever runs an agent, in their documents")
@@ -132,9 +131,9 @@ var securityRows = []Row{
 	{99, "8.1", Must, Server, "there is a card", "CardIsServed", "", ""},
 	{100, "8.3.1", Must, Server, "every interface in the card answers in the binding it names", "CardInterfacesAnswer", "", ""},
 	{101, "8.3.2", Must, Client, "the first usable interface of the card is taken, with its address and its tenant in every request, or none", "ClientTakesFirstInterface", "", ""},
-	untested(102, "8.4.1", Must, Server, "what a card's signature covers is canonical", noSigning),
-	untested(103, "8.4.2", Must, Server, "a card's signature names algorithm and key", noSigning),
-	untested(104, "8.4.3", Must, Client, "a card's signature is verified with keys that are valid", noSigning),
+	{102, "8.4.1", Must, Server, "what a card's signature covers is canonical", "SignatureIsCanonical", "", ""},
+	{103, "8.4.2", Must, Server, "a card's signature names algorithm and key", "SignatureNamesKey", "", ""},
+	{104, "8.4.3", Must, Client, "a card's signature is verified with keys that are valid", "SignatureIsVerified", never("the protocol package fetches no cards"), ""},
 	{105, "8.6.1", Should, Server, "a card comes with a lifetime and an ETag", "CardIsCacheable", "", ""},
 	{106, "8.6.2", Should, Client, "a client asks for changes only of a card it has", "ClientRevalidatesCard", never("the protocol package fetches no cards"), ""},
 }

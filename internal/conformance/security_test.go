@@ -141,6 +141,7 @@ var securityChecks = map[int]check{
 			}
 		}
 	},
+	102: signatureIsCanonical, 103: signatureNamesKey, 104: signatureIsVerified,
 	105: func(t *testing.T, w *world) {
 		resp := w.fetchCard(t, http.MethodGet, nil)
 		resp.Body.Close()

@@ -55,6 +55,8 @@ type Agent struct {
 	Interfaces   []registry.Interface `json:"interfaces" nullable:"false"`
 	Use          int                  `json:"use" doc:"Index of the interface that calls go to; -1 where none is proven."`
 	Warnings     []string             `json:"warnings" nullable:"false"`
+	Signature    *CardSignature       `json:"signature,omitempty" doc:"What is known of the signatures of the card in use."`
+	Pins         []registry.Pin       `json:"pins,omitempty" nullable:"false" doc:"Keys that speak for the agent: a card that none of them has signed waits for approval."`
 	Pending      *PendingCard         `json:"pending,omitempty" doc:"A newer card that waits for approval."`
 	Allow        []parley.OwnerName   `json:"allow" nullable:"false" doc:"Owners beside its own that may call it."`
 	AuthRequired registry.AuthPolicy  `json:"authRequired" enum:"pass,forbid" doc:"Whether it may ask callers for a credential (TASK_STATE_AUTH_REQUIRED)."`
@@ -73,6 +75,22 @@ type PendingCard struct {
 	Why        string               `json:"why"`
 	Interfaces []registry.Interface `json:"interfaces" nullable:"false"`
 	Since      time.Time            `json:"since"`
+	Signature  *CardSignature       `json:"signature,omitempty"`
+}
+
+// CardSignature is what a look found about the signatures of a card.
+type CardSignature struct {
+	State   registry.SignatureState `json:"state" enum:"unsigned,verified,unverified,invalid,withdrawn" doc:"unverified: signed, and no key was to be had to verify with. withdrawn: verified, and its key is no longer published."`
+	Keys    []registry.CardKey      `json:"keys,omitempty" nullable:"false" doc:"Those whose signatures hold; form says by which reading of the card."`
+	Problem string                  `json:"problem,omitempty"`
+	Since   *time.Time              `json:"since,omitempty" doc:"Since when the card in use is known to be so."`
+}
+
+func cardSignatureOf(s registry.CardSignature) *CardSignature {
+	if s.State == "" {
+		return nil
+	}
+	return &CardSignature{State: s.State, Keys: s.Keys, Problem: s.Problem, Since: timeOf(s.At)}
 }
 
 // AgentDetail is one agent with its card and what is shown to it.
@@ -106,6 +124,7 @@ type Report struct {
 	Problems   []registry.Problem   `json:"problems" nullable:"false"`
 	Interfaces []registry.Interface `json:"interfaces" nullable:"false"`
 	Chosen     int                  `json:"chosen" doc:"Index of the interface that calls would go to; -1 for none."`
+	Signature  *CardSignature       `json:"signature,omitempty" doc:"What the card's signatures are worth."`
 	Card       json.RawMessage      `json:"card,omitempty" doc:"As found; missing where it is not JSON."`
 }
 
@@ -119,8 +138,9 @@ func agentOf(a *registry.Agent) Agent {
 		SeenAt: timeOf(a.SeenAt), CalledAt: timeOf(a.CalledAt),
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Version: a.Version,
 	}
+	out.Signature, out.Pins = cardSignatureOf(a.Signature), a.Pins
 	if p := a.Pending; p != nil {
-		out.Pending = &PendingCard{CardHash: p.CardHash, Why: p.Why, Interfaces: filled(p.Interfaces), Since: p.Since.UTC()}
+		out.Pending = &PendingCard{Signature: cardSignatureOf(p.Signature), CardHash: p.CardHash, Why: p.Why, Interfaces: filled(p.Interfaces), Since: p.Since.UTC()}
 	}
 	return out
 }
@@ -130,7 +150,8 @@ func reportOf(r *registry.Report) *Report {
 		return nil
 	}
 	return &Report{
-		CardURL: r.CardURL, Tried: filled(r.Tried), Problems: filled(r.Problems),
+		Signature: cardSignatureOf(r.Signature),
+		CardURL:   r.CardURL, Tried: filled(r.Tried), Problems: filled(r.Problems),
 		Interfaces: filled(r.Interfaces), Chosen: r.Chosen, Card: rawJSON(r.Card),
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
@@ -162,7 +163,7 @@ func newMesh(t *testing.T) *mesh {
 		Deliver:  push.NewDispatcher(push.Options{Outbox: m.db}),
 		Identity: m.dir, Registry: registry.New(registry.Options{Store: m.db, Inspector: m}), Agents: m.db,
 		Calls: m.db, Tasks: m.db, Events: feed{m.db, m}, Cancel: m, Status: m, MeshID: m.db.MeshID(),
-		Apply: m, Backup: m,
+		Apply: m, Backup: m, Keyring: keyring.New(keyring.Options{Store: m.db}),
 		Log: slog.New(slog.NewTextHandler(m.log, nil)),
 	})
 	if err != nil {

@@ -139,6 +139,9 @@ var RoleTable = map[string]Grants{
 	"createKey": registering,
 	"revokeKey": registering,
 
+	"listMeshKeys":  everybodyReads,
+	"rotateMeshKey": adminAlone, // what was signed with a revoked one no longer holds, for everybody
+
 	"listAgents":     everybodyReads,
 	"getAgent":       everybodyReads,
 	"addAgent":       keeping,

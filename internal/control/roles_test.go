@@ -53,6 +53,9 @@ var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"createKey": at("POST", "/keys", `{"principal":"OWNER-job"}`),
 	"revokeKey": at("POST", "/keys/KEY/revoke"),
 
+	"listMeshKeys":  at("GET", "/keyring"),
+	"rotateMeshKey": at("POST", "/keyring/push/rotate", `{"revoke":true}`),
+
 	"listAgents":       at("GET", "/agents"),
 	"getAgent":         at("GET", "/agents/OWNER-agent"),
 	"addAgent":         at("POST", "/agents", `{"name":"new-N","url":"https://agent.example/","owner":"OWNER"}`),

@@ -54,6 +54,7 @@ type Options struct {
 	Apply    Applier
 	Backup   Backups
 	Answers  Answers
+	Keyring  Keyring
 	Pushes   Pushes
 	Deliver  Deliverer
 	// Standings tells how agents' addresses stand; nil where nobody knows.
@@ -99,6 +100,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.principalRoutes()
 	s.subjectRoutes()
 	s.keyRoutes()
+	s.keyringRoutes()
 	s.agentRoutes()
 	s.agentAccessRoutes()
 	s.instanceRoutes()

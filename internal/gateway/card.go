@@ -32,6 +32,9 @@ type rewritten struct {
 	created  time.Time // of the agent: one of the same name may have come after another
 	raw      []byte
 	declared declared
+
+	signedBy string // id of the key; empty: not signed yet
+	signed   []byte
 }
 
 // declared is what an agent's card promises and demands, as far as the mesh has
@@ -81,8 +84,7 @@ func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error
 	if target.Agent.Status == registry.Suspended {
 		return nil, target.Ready()
 	}
-	card, err := g.rewrite(target.Agent)
-	return card.raw, err
+	return g.signed(ctx, target.Agent)
 }
 
 // declaredBy is what the agent's card says: the extended one where the mesh has
@@ -112,7 +114,7 @@ func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 	if len(g.cards.by) >= maxCards {
 		clear(g.cards.by)
 	}
-	shown := rewritten{version: agent.Version, created: agent.CreatedAt, raw: raw, declared: declaredIn(raw)}
+	shown := rewritten{version: agent.Version, created: agent.CreatedAt, raw: raw, declared: g.declaredIn(raw)}
 	g.cards.by[agent.Name] = shown
 	return shown, nil
 }
@@ -130,6 +132,13 @@ func (g *Gateway) served(agent *registry.Agent, card []byte) ([]byte, error) {
 		Interfaces:        g.interfaces(agent.Name, address),
 		PushNotifications: g.Push != nil, // the mesh sees to it, whatever the agent can do
 	}
+	if g.CardKey != nil {
+		provenance, err := g.provenance(agent)
+		if err != nil {
+			return nil, err
+		}
+		to.Extensions = []a2a.AgentExtension{provenance}
+	}
 	if !g.anonymous[agent.Name] {
 		to.SecuritySchemes, to.OldSecurity = g.schemes, anyOf(g.schemes)
 	}
@@ -137,7 +146,7 @@ func (g *Gateway) served(agent *registry.Agent, card []byte) ([]byte, error) {
 }
 
 // declaredIn reads a card that was rewritten before, and so is one.
-func declaredIn(card []byte) (d declared) {
+func (g *Gateway) declaredIn(card []byte) (d declared) {
 	flag := func(path string) bool {
 		value, ok := jsonwire.Get(card, path)
 		return ok && string(value) == "true"
@@ -147,7 +156,7 @@ func declaredIn(card []byte) (d declared) {
 	for _, one := range jsonwire.Elements(list) {
 		uri, _ := jsonwire.Get(one, "/uri")
 		name := jsonwire.String(uri)
-		if name == "" {
+		if name == "" || name == g.ExtensionBase+provenanceURI { // that one is the mesh's word
 			continue
 		}
 		d.extensions = append(d.extensions, name)

@@ -81,7 +81,11 @@ func (g *Gateway) extendedCard(ctx context.Context, c *Call) *a2a.Reply {
 		}
 		card = fresh
 	}
-	return &a2a.Reply{Result: card.raw}
+	signed, err := g.sign(ctx, card.raw)
+	if err != nil {
+		return g.refuse(c, err)
+	}
+	return &a2a.Reply{Result: signed}
 }
 
 // fetchExtended asks the agent. What it knows of itself there counts from then
@@ -113,7 +117,7 @@ func (g *Gateway) fetchExtended(ctx context.Context, c *Call) (card extended, fa
 		return card, a2a.Fail(protocolError(parley.AgentFailed, "the agent's extended card cannot be shown; its operator can see why"))
 	}
 	card = extended{
-		rewritten: rewritten{version: agent.Version, created: agent.CreatedAt, raw: raw, declared: declaredIn(raw)},
+		rewritten: rewritten{version: agent.Version, created: agent.CreatedAt, raw: raw, declared: g.declaredIn(raw)},
 		until:     g.Now().Add(extendedAge),
 	}
 	card.declared.extended = true // whatever it says of itself

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
@@ -110,6 +111,13 @@ type Options struct {
 	MetadataOf func(parley.AgentName) string
 	// Anonymous lists the agents that callers without a credential may call.
 	Anonymous []parley.AgentName
+	// CardKey gives the key that signs cards; nil: they are not signed.
+	CardKey func(ctx context.Context) (*keyring.Key, error)
+	// KeySet is the address of the mesh's public keys, as signatures name it.
+	KeySet string
+	// Mesh is the mesh's id, and ExtensionBase what the URIs of its extensions
+	// begin with, without a trailing slash; cards tell both.
+	Mesh, ExtensionBase string
 	// ClientCerts says that client certificates are taken; cards tell of it.
 	ClientCerts bool
 	// CardsNeedCredential closes the well-known cards to callers without one.

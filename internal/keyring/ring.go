@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -352,12 +351,4 @@ func (r *Ring) info(i int) Info {
 		ID: row.ID, Purpose: row.Purpose, Algorithm: row.Purpose.Algorithm(), State: state,
 		CreatedAt: row.CreatedAt, ActiveAt: row.ActiveAt, Until: until,
 	}
-}
-
-// ParsePurpose reads a purpose.
-func ParsePurpose(s string) (Purpose, error) {
-	if p := Purpose(s); slices.Contains(Purposes, p) {
-		return p, nil
-	}
-	return "", fmt.Errorf("%q is no purpose of a key: name one of card, push and webhook", s)
 }

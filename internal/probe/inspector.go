@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
+	"github.com/parley-mesh/parley/internal/a2a/cardsign"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
@@ -64,6 +65,10 @@ type Options struct {
 	// MaxCard is the largest card that is fetched, in bytes. Range (0,
 	// a2a.MaxCardBytes]; zero means a2a.MaxCardBytes.
 	MaxCard int64
+	// KeyProviders are origins, as registry.OriginOf writes them, whose key sets
+	// may verify the cards of any agent, beside that of the card itself.
+	KeyProviders []string
+	Now          func() time.Time // nil means time.Now
 }
 
 // Tokens says how a credential stands in a request.
@@ -73,11 +78,12 @@ type Tokens interface {
 
 // Inspector looks at agents for the registry.
 type Inspector struct {
-	guard  *netguard.Guard
-	cards  *netguard.FetchClient
-	tls    *tls.Config
-	tokens Tokens
-	limits Limits
+	guard   *netguard.Guard
+	cards   *netguard.FetchClient
+	keySets *keySets
+	tls     *tls.Config
+	tokens  Tokens
+	limits  Limits
 
 	options Options
 }
@@ -87,7 +93,13 @@ var _ registry.Inspector = (*Inspector)(nil)
 // New makes an inspector that connects to nothing but what guard allows.
 func New(guard *netguard.Guard, o Options) *Inspector {
 	limits := o.Limits.orDefaults()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return &Inspector{
+		keySets: &keySets{now: o.Now, by: map[string]*keySet{}, fetch: guard.FetchClient(netguard.FetchOptions{
+			MaxBody: cardsign.MaxKeySetBytes, HeaderTimeout: keySetTimeout, Timeout: keySetTimeout, UserAgent: userAgent, TLS: o.TLS,
+		})},
 		guard: guard, tls: o.TLS, tokens: o.Tokens, limits: limits,
 		cards: guard.FetchClient(fetchOptions(o, limits, o.TLS)), options: o,
 	}
@@ -177,6 +189,7 @@ func (l *look) run(ctx context.Context) error {
 	if err := l.checkPlace(); err != nil {
 		return err
 	}
+	l.verify(ctx)
 	return l.probe(ctx)
 }
 

@@ -80,6 +80,11 @@ type Agent struct {
 	Use int
 	// Warnings are what the card or the probe showed that does not refuse it.
 	Warnings []string
+	// Signature is what is known of the card's signatures.
+	Signature CardSignature
+	// Pins are the keys that speak for the agent; none until a card of it was
+	// verified.
+	Pins []Pin
 	// Pending is a newer card that waits for approval, with why.
 	Pending *Pending
 
@@ -114,6 +119,8 @@ type Pending struct {
 	Use          int         `json:"use"` // as Agent.Use
 	Warnings     []string    `json:"warnings,omitempty"`
 	Since        time.Time   `json:"since"`
+
+	Signature CardSignature `json:"signature,omitzero"`
 }
 
 // The plain results of a binding probe; any other Probe text says what went
@@ -150,6 +157,7 @@ func (a *Agent) clone() *Agent {
 	c.Interfaces = slices.Clone(a.Interfaces)
 	c.Warnings = slices.Clone(a.Warnings)
 	c.Allow = slices.Clone(a.Allow)
+	c.Pins = slices.Clone(a.Pins)
 	if a.Pending != nil {
 		p := *a.Pending
 		c.Pending = &p

@@ -34,6 +34,7 @@ func admit(req AddRequest, in *Inspection, now time.Time) (*Agent, []parley.Even
 		CheckedAt: now, CreatedAt: now, UpdatedAt: now,
 	}
 	a.takeCard(in)
+	a.takeSignature(in.Signature, "", now)
 	a.CardURL = in.CardURL
 	a.judge(in, credentialChanged)
 	return a, []parley.Event{a.event(EventAdded, now, nil)}
@@ -45,8 +46,8 @@ func admit(req AddRequest, in *Inspection, now time.Time) (*Agent, []parley.Even
 //   - the same card: the probe's results are taken; a card that waited for
 //     approval is dropped, since the agent no longer shows it;
 //   - another card at no new origin: taken at once;
-//   - another card that names a new origin: it waits for approval, while the
-//     old one keeps serving.
+//   - another card that names a new origin, or that no pinned key has signed: it
+//     waits for approval, while the old one keeps serving.
 //
 // The probe alone takes no active agent out of service, except where its
 // credential has just changed: a moment's failure is what calls and their
@@ -55,18 +56,21 @@ func refresh(old *Agent, in *Inspection, why occasion, now time.Time) (*Agent, [
 	a := old.clone()
 	a.CheckedAt, a.CheckErr = now, ""
 	var events []parley.Event
-	switch fresh := newOrigins(old.Interfaces, in.Interfaces); {
+	switch doubts := old.doubts(in); {
 	case in.Hash == old.CardHash:
 		a.Pending = nil
 		a.takeCard(in)
+		a.takeSignature(in.Signature, old.CardHash, now)
 		a.judge(in, why)
-	case len(fresh) > 0:
-		if a.wait(in, fresh, now) {
+		events = a.signatureEvent(old, now)
+	case doubts != "":
+		if a.wait(in, doubts, now) {
 			events = append(events, a.event(EventPending, now, nil))
 		}
 	default:
 		a.Pending = nil
 		a.takeCard(in)
+		a.takeSignature(in.Signature, old.CardHash, now)
 		a.judge(in, why)
 		events = append(events, a.event(EventCardChanged, now, func(d *EventData) { d.Before = old.CardHash }))
 	}
@@ -130,20 +134,34 @@ func (a *Agent) settleStatus() {
 }
 
 // wait makes the inspected card wait for approval; false if it already does.
-func (a *Agent) wait(in *Inspection, fresh []string, now time.Time) bool {
+func (a *Agent) wait(in *Inspection, doubts string, now time.Time) bool {
 	if a.Pending != nil && a.Pending.CardHash == in.Hash {
 		return false
 	}
 	a.Pending = &Pending{
 		Card: in.Card, CardHash: in.Hash, CardETag: in.ETag,
 		Title: in.Title, Description: in.Description, AgentVersion: in.AgentVersion,
-		Why:        "the card names addresses at a new origin: " + strings.Join(fresh, ", "),
+		Why: doubts, Signature: in.Signature,
 		Interfaces: slices.Clone(in.Interfaces), Use: in.Use, Warnings: in.warnings(), Since: now,
 	}
 	return true
 }
 
-// approve puts the waiting card in use.
+// doubts says why another card may not be taken without approval; empty for
+// nothing.
+func (a *Agent) doubts(in *Inspection) string {
+	var all []string
+	if fresh := newOrigins(a.Interfaces, in.Interfaces); len(fresh) > 0 {
+		all = append(all, "the card names addresses at a new origin: "+strings.Join(fresh, ", "))
+	}
+	if why := a.unvouched(in.Signature); why != "" {
+		all = append(all, why)
+	}
+	return strings.Join(all, "; ")
+}
+
+// approve puts the waiting card in use. The keys that signed it speak for the
+// agent from then on; if none did, none does.
 func approve(old *Agent, now time.Time) (*Agent, []parley.Event, error) {
 	if old.Pending == nil {
 		return nil, nil, parley.E("registry.approve", parley.Conflict, parley.Subject(old.Name), "no card of this agent waits for approval", nil)
@@ -152,7 +170,8 @@ func approve(old *Agent, now time.Time) (*Agent, []parley.Event, error) {
 	a.Card, a.CardHash, a.CardETag = p.Card, p.CardHash, p.CardETag
 	a.Title, a.Description, a.AgentVersion = p.Title, p.Description, p.AgentVersion
 	a.Interfaces, a.Use, a.Warnings = slices.Clone(p.Interfaces), p.Use, slices.Clone(p.Warnings)
-	a.Pending, a.UpdatedAt = nil, now
+	a.Pending, a.UpdatedAt, a.Pins = nil, now, nil
+	a.takeSignature(p.Signature, old.CardHash, now)
 	a.settleStatus()
 	return a, []parley.Event{a.event(EventApproved, now, func(d *EventData) { d.Before = old.CardHash })}, nil
 }

@@ -129,14 +129,16 @@ func moved(old *Agent, address string, in *Inspection, now time.Time) *Agent {
 	a.URL, a.CardURL, a.Pending, a.Use, a.CheckErr = address, in.CardURL, nil, -1, ""
 	a.Interfaces = nil
 	a.CheckedAt, a.UpdatedAt = now, now
+	a.Pins = nil
 	a.takeCard(in)
+	a.takeSignature(in.Signature, "", now)
 	a.judge(in, credentialChanged)
 	return a
 }
 
 func (r *Registrar) draftCredential(ctx context.Context, d *Draft, old *Agent, c *Credential, now time.Time) error {
 	in, problem := r.look(ctx, InspectRequest{
-		Agent: old.Name, URL: old.CardURL, Exact: true, ETag: old.CardETag, Card: old.Card, Credential: c,
+		Agent: old.Name, URL: old.CardURL, Exact: true, ETag: old.CardETag, Card: old.Card, Credential: c, Pins: old.Pins,
 	})
 	if problem != nil && ctx.Err() != nil {
 		return problem // whoever asked has left: that says nothing about the agent

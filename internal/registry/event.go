@@ -23,6 +23,7 @@ const (
 	EventDisallowed  = "agent.disallowed"
 	EventAuthSet     = "agent.auth_set"
 	EventAuthRemoved = "agent.auth_removed"
+	EventSignature   = "agent.signature_changed" // what is known of the signatures of its card
 
 	EventAuthPolicy = "agent.auth_policy" // whether it may ask callers for a credential
 	EventAsked      = "agent.asked"       // it asked a caller's side for a credential; its data is that of the call
@@ -51,6 +52,11 @@ type EventData struct {
 	Origin   string           `json:"origin,omitempty"`  // of the credential
 	// AuthRequired is the new policy.
 	AuthRequired AuthPolicy `json:"authRequired,omitempty"`
+	// Signature is the state of the signatures of the card in use, SignedBy the kid
+	// of a key whose signature holds.
+	Signature       SignatureState `json:"signature,omitempty"`
+	SignedBy        string         `json:"signedBy,omitempty"`
+	SignatureBefore SignatureState `json:"signatureBefore,omitempty"`
 	// Instance is what an event of an instance is about; URL, Address, Binding
 	// and CheckErr are then the instance's.
 	Instance       string         `json:"instance,omitempty"`
@@ -62,6 +68,9 @@ func (a *Agent) event(kind string, now time.Time, more func(*EventData)) parley.
 	data := EventData{Name: a.Name, Status: a.Status, Reason: a.Reason, URL: a.URL, CardHash: a.CardHash, CheckErr: a.CheckErr}
 	if a.Use >= 0 && a.Use < len(a.Interfaces) {
 		data.Address, data.Binding = a.Interfaces[a.Use].URL, a.Interfaces[a.Use].Speaks()
+	}
+	if data.Signature = a.Signature.State; len(a.Signature.Keys) > 0 {
+		data.SignedBy = a.Signature.Keys[0].KeyID
 	}
 	if a.Pending != nil {
 		data.Pending = a.Pending.CardHash

@@ -30,6 +30,8 @@ type InspectRequest struct {
 	Card []byte
 	// Credential is sent to its origin only; nil for none.
 	Credential *Credential
+	// Pins are keys that are known to speak for the agent.
+	Pins []Pin
 }
 
 // Inspection is what was found of one agent at one moment.
@@ -45,18 +47,21 @@ type Inspection struct {
 	Interfaces   []Interface // all of the card, in its order
 	Use          int         // index of the first proven interface; -1 if none is
 
+	Signature CardSignature // without At
+
 	Tried    []Attempt
 	Problems []Problem
 }
 
 // Report is what an inspection tells a person.
 type Report struct {
-	CardURL    string      `json:"cardUrl,omitempty"`
-	Tried      []Attempt   `json:"tried"`
-	Problems   []Problem   `json:"problems"`
-	Interfaces []Interface `json:"interfaces"`
-	Chosen     int         `json:"chosen"` // index in Interfaces; -1 if none is proven
-	Card       []byte      `json:"-"`      // raw bytes; nil if none was found
+	CardURL    string        `json:"cardUrl,omitempty"`
+	Tried      []Attempt     `json:"tried"`
+	Problems   []Problem     `json:"problems"`
+	Interfaces []Interface   `json:"interfaces"`
+	Chosen     int           `json:"chosen"` // index in Interfaces; -1 if none is proven
+	Signature  CardSignature `json:"signature,omitzero"`
+	Card       []byte        `json:"-"` // raw bytes; nil if none was found
 }
 
 // Attempt is one address that was tried and what answered there.
@@ -102,7 +107,7 @@ func (i *Inspection) report() *Report {
 	}
 	return &Report{
 		CardURL: i.CardURL, Tried: i.Tried, Problems: i.Problems,
-		Interfaces: i.Interfaces, Chosen: i.Use, Card: i.Card,
+		Interfaces: i.Interfaces, Chosen: i.Use, Signature: i.Signature, Card: i.Card,
 	}
 }
 

@@ -220,7 +220,7 @@ func (r *Registrar) lookAgain(ctx context.Context, name parley.AgentName, why oc
 		return nil, nil, err
 	}
 	in, problem := r.look(ctx, InspectRequest{
-		Agent: name, URL: old.CardURL, Exact: true, ETag: old.CardETag, Card: old.Card, Credential: cred,
+		Agent: name, URL: old.CardURL, Exact: true, ETag: old.CardETag, Card: old.Card, Credential: cred, Pins: old.Pins,
 	})
 	r.noticeExpiry(name, cred, in)
 	if problem != nil && ctx.Err() != nil {

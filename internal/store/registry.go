@@ -11,14 +11,14 @@ import (
 
 const agentColumns = `name, owner, environment, kind, url, card_url, status, reason, card, card_hash, card_etag,
 	title, description, agent_version, interfaces, use_interface, warnings, pending, allow,
-	checked_at, check_err, created_at, updated_at, auth_required, version`
+	checked_at, check_err, created_at, updated_at, auth_required, signature, pins, version`
 
 func scanAgent(row scanner) (*registry.Agent, error) {
 	var a registry.Agent
 	err := row.Scan(&a.Name, &a.Owner, &a.Environment, &a.Kind, &a.URL, &a.CardURL, &a.Status, &a.Reason,
 		&a.Card, &a.CardHash, &a.CardETag, &a.Title, &a.Description, &a.AgentVersion,
 		jsonColumn{&a.Interfaces}, &a.Use, jsonColumn{&a.Warnings}, jsonColumn{&a.Pending}, jsonColumn{&a.Allow},
-		timeColumn{&a.CheckedAt}, &a.CheckErr, timeColumn{&a.CreatedAt}, timeColumn{&a.UpdatedAt}, &a.AuthRequired, &a.Version,
+		timeColumn{&a.CheckedAt}, &a.CheckErr, timeColumn{&a.CreatedAt}, timeColumn{&a.UpdatedAt}, &a.AuthRequired, jsonColumn{&a.Signature}, jsonColumn{&a.Pins}, &a.Version,
 		timeColumn{&a.CalledAt}, timeColumn{&a.SeenAt})
 	return &a, err
 }
@@ -57,12 +57,12 @@ func (db *DB) SaveAgent(ctx context.Context, a *registry.Agent, events ...parley
 		op: "store.save_agent", what: "agent", name: string(a.Name), version: &a.Version, owner: string(a.Owner),
 		exists: existsAgent,
 		insert: `INSERT INTO agents (` + agentColumns + `)
-			VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25)`,
+			VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27)`,
 		update: `UPDATE agents SET owner = ?2, environment = ?3, kind = ?4, url = ?5, card_url = ?6, status = ?7, reason = ?8,
 			card = ?9, card_hash = ?10, card_etag = ?11, title = ?12, description = ?13, agent_version = ?14,
 			interfaces = ?15, use_interface = ?16, warnings = ?17, pending = ?18, allow = ?19,
-			checked_at = ?20, check_err = ?21, created_at = ?22, updated_at = ?23, auth_required = ?24, version = ?25
-			WHERE name = ?1 AND version = ?25 - 1`,
+			checked_at = ?20, check_err = ?21, created_at = ?22, updated_at = ?23, auth_required = ?24, signature = ?25, pins = ?26, version = ?27
+			WHERE name = ?1 AND version = ?27 - 1`,
 		values: values,
 		after: func(tx *tx) error {
 			if !well {
@@ -95,6 +95,17 @@ func agentValues(a *registry.Agent) ([]driver.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	var signature, pins driver.Value
+	if a.Signature.State != "" {
+		if signature, err = encode(a.Signature); err != nil {
+			return nil, err
+		}
+	}
+	if len(a.Pins) > 0 {
+		if pins, err = encode(a.Pins); err != nil {
+			return nil, err
+		}
+	}
 	card := a.Card
 	if card == nil {
 		card = []byte{}
@@ -103,7 +114,7 @@ func agentValues(a *registry.Agent) ([]driver.Value, error) {
 		string(a.Name), string(a.Owner), string(a.Environment), a.Kind, a.URL, a.CardURL, string(a.Status), a.Reason,
 		card, a.CardHash, a.CardETag, a.Title, a.Description, a.AgentVersion,
 		interfaces, int64(a.Use), warnings, pending, allow,
-		micros(a.CheckedAt), a.CheckErr, micros(a.CreatedAt), micros(a.UpdatedAt), string(a.AuthRequired),
+		micros(a.CheckedAt), a.CheckErr, micros(a.CreatedAt), micros(a.UpdatedAt), string(a.AuthRequired), signature, pins,
 	}, nil
 }
 

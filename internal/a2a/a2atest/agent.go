@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
+	"github.com/parley-mesh/parley/internal/a2a/cardsign"
 )
 
 // Extended says what the agent does about an extended card.
@@ -47,7 +48,10 @@ type Options struct {
 	Extended   Extended
 	Extensions []a2a.AgentExtension // declared in the card
 	Reserved   []a2a.AgentExtension // declared in the extended card only
-	InputModes []string             // media types taken; empty means DefaultInputModes
+
+	Signer     *cardsign.Signer // of the card; nil: it is not signed
+	Keys       []byte           // served at KeySetPath; nil: nothing is
+	InputModes []string         // media types taken; empty means DefaultInputModes
 
 	MaxTasks int           // tasks kept; 0 means DefaultMaxTasks
 	MaxBytes int64         // of all messages kept; 0 means DefaultMaxBytes
@@ -140,8 +144,17 @@ func (a *Agent) SetGRPC(address string) {
 	a.grpc = address
 }
 
+// KeySetPath is where the agent's key set is.
+const KeySetPath = "/.well-known/jwks.json"
+
 // ServeHTTP implements http.Handler.
-func (a *Agent) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.server.ServeHTTP(w, r) }
+func (a *Agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == KeySetPath && a.opt.Keys != nil {
+		_ = a2a.ServeDocument(w, r, a.opt.Keys, "public, max-age=60") // the reader has left: nobody to tell
+		return
+	}
+	a.server.ServeHTTP(w, r)
+}
 
 // handle answers one checked request: first who asks and whether they may, then
 // what the card promises, then the operation.

@@ -51,7 +51,11 @@ func (a *Agent) Card() *a2a.AgentCard {
 
 func (a *Agent) publicCard(r *http.Request) ([]byte, error) {
 	a.noteCard(r)
-	return jsonwire.Marshal(a.Card())
+	raw, err := jsonwire.Marshal(a.Card())
+	if err != nil || a.opt.Signer == nil {
+		return raw, err
+	}
+	return a.opt.Signer.Sign(raw)
 }
 
 // extendedCard answers GetExtendedAgentCard.

@@ -13,3 +13,8 @@ CREATE TABLE mesh_keys (
     revoked_at  INTEGER,
     UNIQUE (purpose, generation)
 );
+
+-- What is known of the signatures of an agent's card, and the keys that speak for
+-- it. NULL where it was not looked at yet, and where there are none.
+ALTER TABLE agents ADD COLUMN signature TEXT; -- JSON object
+ALTER TABLE agents ADD COLUMN pins TEXT;      -- JSON array
