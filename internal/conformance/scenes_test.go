@@ -89,9 +89,16 @@ var scenes = []scene{
 		outsider := w.as(t, w.Outsider)
 		outsider.wantStatus(outsider.call("SendMessage", fixed("tck-complete-task-1", nil)), http.StatusForbidden)
 	}},
-	{"unsupported", "What is not offered: push notifications, another version, another media type, an extended card.", "3, 49, 51, 69", a2atest.Options{}, func(t *testing.T, _ *world, c *caller) {
+	{"push", "A push configuration is created, read, listed and deleted, twice: the mesh's own answers, without the token.", "26, 27, 28, 29", a2atest.Options{}, func(t *testing.T, _ *world, c *caller) {
 		task := object(c.must("SendMessage", fixed("tck-complete-task-1", nil)), "task")
-		c.wantFault(c.call("CreateTaskPushNotificationConfig", obj{"taskId": text(task, "id"), "url": "https://hooks.example.com/x"}), "PUSH_NOTIFICATION_NOT_SUPPORTED")
+		one := obj{"taskId": text(task, "id"), "id": "hook"}
+		c.must("CreateTaskPushNotificationConfig", obj{"taskId": text(task, "id"), "id": "hook", "url": "https://hooks.example.com/x", "token": "a-token-of-the-caller"})
+		c.must("GetTaskPushNotificationConfig", one)
+		c.must("ListTaskPushNotificationConfigs", obj{"taskId": text(task, "id")})
+		c.must("DeleteTaskPushNotificationConfig", one)
+		c.must("DeleteTaskPushNotificationConfig", one)
+	}},
+	{"unsupported", "What is not offered: another version, another media type, an extended card.", "3, 51, 69", a2atest.Options{}, func(t *testing.T, _ *world, c *caller) {
 		c.wantFault(c.with("A2A-Version", "7.0").call("ListTasks", obj{}), "VERSION_NOT_SUPPORTED")
 		c.wantFault(c.call("SendMessage", fixed("tck-complete-task-2", obj{"parts": []any{obj{"url": "https://files.example.com/x", "mediaType": "video/mp4"}}})), "CONTENT_TYPE_NOT_SUPPORTED")
 		c.wantFault(c.call("GetExtendedAgentCard", obj{}), "UNSUPPORTED_OPERATION")

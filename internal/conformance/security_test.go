@@ -121,9 +121,14 @@ var securityChecks = map[int]check{
 			target := *w.Target
 			target.URL = text(in, "url")
 			x.Target = &target
-			x.as(t, w.Alice).over(a2a.Binding(text(in, "protocolBinding"))).must("ListTasks", obj{})
-			if text(in, "protocolVersion") != "1.0" {
-				t.Errorf("interface %s, want version 1.0", encode(in))
+			c := x.as(t, w.Alice).over(a2a.Binding(text(in, "protocolBinding")))
+			switch text(in, "protocolVersion") {
+			case "1.0":
+				c.must("ListTasks", obj{})
+			case "0.3":
+				wantOld(t, c.with("A2A-Version", "0.3"))
+			default:
+				t.Errorf("interface %s, want version 1.0 or 0.3", encode(in))
 			}
 		}
 		if len(interfaces) == 0 {
