@@ -99,6 +99,7 @@ type Limits struct {
 	RequestBody  ByteSize
 	ResponseBody ByteSize
 	StreamEvent  ByteSize
+	StreamBuffer ByteSize
 	TaskSnapshot ByteSize
 	Card         ByteSize
 	Header       ByteSize
@@ -124,6 +125,8 @@ type Limits struct {
 	BurstPerAddress       int // requests without a credential
 	Streams               int
 	StreamsPerPrincipal   int
+	StreamsDetached       int
+	StreamRecovery        time.Duration
 	IdlePerAgent          int
 	ListRefresh           int
 	ListRefreshTimeout    time.Duration
@@ -134,7 +137,12 @@ type Retention struct {
 	Calls  time.Duration
 	Events time.Duration
 	Tasks  time.Duration
-	Sweep  time.Duration // pause between two removals
+	// Journal is how long events of tasks are kept, at most JournalEvents and
+	// JournalSize of one task.
+	Journal       time.Duration
+	JournalEvents int
+	JournalSize   ByteSize
+	Sweep         time.Duration // pause between two removals
 }
 
 // Agents says how the registry keeps its view of agents current.
@@ -243,7 +251,7 @@ func Default() *Config {
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),
-		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Sweep: time.Hour},
+		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Journal: 2 * day, JournalEvents: 10_000, JournalSize: 16 * MiB, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
 		Log:         Log{Level: LogInfo, Format: LogText},
@@ -256,6 +264,7 @@ func defaultLimits() Limits {
 		RequestBody:  10 * MiB,
 		ResponseBody: 10 * MiB,
 		StreamEvent:  4 * MiB,
+		StreamBuffer: 8 * MiB,
 		TaskSnapshot: 1 * MiB,
 		Card:         256 * KiB,
 		Header:       64 * KiB,
@@ -281,6 +290,8 @@ func defaultLimits() Limits {
 		BurstPerAddress:       1_000,
 		Streams:               5_000,
 		StreamsPerPrincipal:   500,
+		StreamsDetached:       1000,
+		StreamRecovery:        time.Minute,
 		IdlePerAgent:          256,
 		ListRefresh:           16,
 		ListRefreshTimeout:    2 * time.Second,

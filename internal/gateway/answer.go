@@ -14,6 +14,10 @@ func (g *Gateway) answer(ctx context.Context, c *Call) (reply *a2a.Reply, ok boo
 		reply = g.listTasks(ctx, c)
 	case m.Streaming() && !g.streamsFrom(c.target.Agent):
 		reply = g.refuse(c, a2a.UnsupportedOperation("this agent does not stream: its card does not declare it; use SendMessage and GetTask"))
+	case m == a2a.SubscribeToTask:
+		if reply, ok = g.subscribe(ctx, c); !ok || reply.Stream != nil {
+			return reply, ok
+		}
 	case m.Push(), m.Sends() && c.req.Facts.InlinePush:
 		reply = g.refuse(c, a2a.NewError(a2a.ReasonPushNotSupported, "push notifications are not relayed by this mesh: subscribe to the task instead"))
 	case m == a2a.GetExtendedCard:

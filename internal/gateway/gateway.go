@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/stream"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
 
@@ -73,6 +74,7 @@ type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
+	Streams  Streams
 	Events   Events
 	// Mates are the other replicas; nil where this process is alone. With them,
 	// what a call shows first is durable before its caller is told: the next
@@ -118,6 +120,8 @@ type Options struct {
 	Watch  WatchOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
+	// EventKey keys the ids of events; at least 32 bytes.
+	EventKey []byte
 }
 
 // Limits bound what one call may hold and wait for. All are required.
@@ -128,6 +132,13 @@ type Limits struct {
 
 	Streams             int // open at once
 	StreamsPerPrincipal int // open at once
+	// StreamsDetached is how many streams of agents are read at once that no
+	// caller follows.
+	StreamsDetached int
+	StreamBuffer    int // bytes of events that a subscriber may be behind
+	// StreamRecovery is how long a task whose stream broke may say nothing before
+	// its subscribers are told so.
+	StreamRecovery time.Duration
 
 	PerPrincipal limit.Rate // requests of one principal
 	PerAddress   limit.Rate // requests without a credential of one remote host
@@ -146,6 +157,8 @@ type Gateway struct {
 	cards     cards
 	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
+	hubs      hubs
+	ids       stream.IDs
 	standings *standings
 	bounds    atomic.Pointer[Limits] // in force; Options.Limits are those of the start
 	rates     rates
@@ -165,6 +178,8 @@ func New(o Options) *Gateway {
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
 		standings: newStandings(),
+		hubs:      hubs{of: map[call.TaskKey]*hub{}, regains: make(chan struct{}, regainsMax)},
+		ids:       stream.NewIDs(o.EventKey),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
@@ -192,18 +207,34 @@ func (g *Gateway) Restore(ctx context.Context) error {
 	return nil
 }
 
-// Adopt takes up open calls that another process had, each with a task.
+// Adopt takes up open calls that another process had, each with a task. Where that
+// was streamed, it is from now on again.
 func (g *Gateway) Adopt(records []*call.Record) {
+	streamed := map[call.TaskKey]bool{}
 	for _, r := range records {
 		key := call.TaskKey{Agent: r.Agent, Instance: r.Instance, ID: r.TaskID}
 		g.open.restore(r, key)
 		g.watch.add(key, r.Deadline)
+		if a2a.Method(r.Method).Streaming() && len(streamed) < g.limits().StreamsDetached {
+			streamed[key] = true
+		}
 	}
+	if len(streamed) == 0 {
+		return
+	}
+	g.hubs.running.Go(func() {
+		for key := range streamed {
+			g.resume(key)
+		}
+	})
 }
 
-// Run watches the tasks that nobody follows, until ctx ends.
+// Run watches the tasks that nobody follows, until ctx ends. It returns once all
+// streams of agents have ended.
 func (g *Gateway) Run(ctx context.Context) error {
 	g.watch.run(ctx)
+	g.open.cancelAll(errShutdown)
+	g.hubs.running.Wait()
 	return nil
 }
 

@@ -39,6 +39,9 @@ type Call struct {
 	arrived time.Time
 	lapsed  time.Time // end of the last step
 	sees    seen
+	after   int64         // the last event of the task that the caller has seen
+	resumes bool          // the caller goes on behind it
+	missed  bool          // it says so, and there is no such event
 	turnOf  parley.CallID // the call that began the task this one names; zero for none
 }
 
