@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,81 +16,10 @@ import (
 	"github.com/parley-mesh/parley/internal/stream"
 )
 
-// sseEvent is one event as it stands on the wire.
-type sseEvent struct{ id, data string }
-
-// sseStream is a stream as a plain HTTP client reads it.
-type sseStream struct {
-	t      *testing.T
-	status int
-	lines  *bufio.Scanner
-	close  func()
-}
-
 // subscribe opens the stream of a task, behind the event after.
-func subscribe(t *testing.T, m *parleytest.Mesh, key, taskID, after string) *sseStream {
+func subscribe(t *testing.T, m *parleytest.Mesh, key, taskID, after string) *parleytest.SSE {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), parleytest.Patience)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL("agent")+"tasks/"+taskID+":subscribe", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header = http.Header{"Authorization": {"Bearer " + key}, "A2a-Version": {"1.0"}, "Accept": {"text/event-stream, application/json"}}
-	if after != "" {
-		req.Header.Set("Last-Event-ID", after)
-	}
-	return readSSE(t, req, cancel)
-}
-
-func readSSE(t *testing.T, req *http.Request, cancel func()) *sseStream {
-	t.Helper()
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &sseStream{t: t, status: resp.StatusCode, lines: bufio.NewScanner(resp.Body)}
-	s.lines.Buffer(nil, 16<<20)
-	s.close = func() { cancel(); resp.Body.Close() }
-	t.Cleanup(s.close)
-	return s
-}
-
-// next reads the next event; ok is false at the end.
-func (s *sseStream) next() (e sseEvent, ok bool) {
-	for s.lines.Scan() {
-		line := s.lines.Text()
-		name, value, _ := strings.Cut(line, ": ")
-		switch {
-		case name == "id":
-			e.id = value
-		case name == "data":
-			e.data += value
-		case line == "" && e != (sseEvent{}):
-			return e, true
-		}
-	}
-	return e, false
-}
-
-// must is next where there has to be one.
-func (s *sseStream) must() sseEvent {
-	s.t.Helper()
-	e, ok := s.next()
-	if !ok {
-		s.t.Fatalf("the stream (status %d) has ended: %q %v", s.status, e.data, s.lines.Err())
-	}
-	return e
-}
-
-// rest reads to the end.
-func (s *sseStream) rest() (all []sseEvent) {
-	for {
-		e, ok := s.next()
-		if !ok {
-			return all
-		}
-		all = append(all, e)
-	}
+	return parleytest.Subscribe(t, m.URL("agent"), key, taskID, after)
 }
 
 // chunk is a frame with a piece of an artifact.
@@ -102,17 +30,17 @@ func chunk(taskID, text string) a2a.Frame {
 }
 
 // sendStream sends a message and reads the stream as a plain HTTP client.
-func sendStream(t *testing.T, m *parleytest.Mesh, key string) *sseStream {
+func sendStream(t *testing.T, m *parleytest.Mesh, key string) *parleytest.SSE {
 	t.Helper()
-	return readSSE(t, streamRequest(t, m, key), func() {})
+	return parleytest.OpenSSE(t, streamRequest(t, m, key))
 }
 
 // texts are the pieces that events show, in order, and the state if there is one.
-func texts(events []sseEvent) (all []string) {
+func texts(events []parleytest.Event) (all []string) {
 	for _, e := range events {
 		var f a2a.StreamResponse
-		if err := json.Unmarshal([]byte(e.data), &f); err != nil {
-			all = append(all, "? "+e.data)
+		if err := json.Unmarshal([]byte(e.Data), &f); err != nil {
+			all = append(all, "? "+e.Data)
 			continue
 		}
 		switch {
@@ -140,7 +68,7 @@ func textOf(a a2a.Artifact) (text string) {
 	return text
 }
 
-func wantTexts(t *testing.T, what string, events []sseEvent, want ...string) {
+func wantTexts(t *testing.T, what string, events []parleytest.Event, want ...string) {
 	t.Helper()
 	if got := texts(events); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s: got %q, want %q", what, got, want)
@@ -163,27 +91,27 @@ func TestStreamGoesOn(t *testing.T) {
 	frames <- taskFrame(task(id, "c", a2a.StateWorking))
 	frames <- chunk(id, "one")
 	first := sendStream(t, m, key)
-	first.must()
-	one := first.must()
-	first.close()
+	first.Must()
+	one := first.Must()
+	first.Close()
 	frames <- chunk(id, "two")
 	frames <- chunk(id, "three")
 
-	resumed := subscribe(t, m, key, id, one.id)
-	wantTexts(t, "behind the first piece", []sseEvent{resumed.must(), resumed.must()}, "two", "three")
+	resumed := subscribe(t, m, key, id, one.ID)
+	wantTexts(t, "behind the first piece", []parleytest.Event{resumed.Must(), resumed.Must()}, "two", "three")
 	late := subscribe(t, m, key, id, "")
-	wantTexts(t, "without an id", []sseEvent{late.must()}, "task TASK_STATE_WORKING onetwothree")
+	wantTexts(t, "without an id", []parleytest.Event{late.Must()}, "task TASK_STATE_WORKING onetwothree")
 	frames <- chunk(id, "four")
 	frames <- status(id, "c", a2a.StateCompleted)
 	close(frames)
-	wantTexts(t, "the rest of the resumed stream", resumed.rest(), "four", "TASK_STATE_COMPLETED")
-	wantTexts(t, "the rest of the late stream", late.rest(), "four", "TASK_STATE_COMPLETED")
+	wantTexts(t, "the rest of the resumed stream", resumed.Rest(), "four", "TASK_STATE_COMPLETED")
+	wantTexts(t, "the rest of the late stream", late.Rest(), "four", "TASK_STATE_COMPLETED")
 	if n := asked.Load(); n != 1 {
 		t.Errorf("the agent was asked %d times, want once", n)
 	}
 
-	over := subscribe(t, m, key, id, one.id)
-	wantTexts(t, "behind the first piece, once the task is over", over.rest(), "two", "three", "four", "TASK_STATE_COMPLETED")
+	over := subscribe(t, m, key, id, one.ID)
+	wantTexts(t, "behind the first piece, once the task is over", over.Rest(), "two", "three", "four", "TASK_STATE_COMPLETED")
 }
 
 // An id that is none of the task's events is refused, and says nothing of others'.
@@ -195,23 +123,23 @@ func TestHostileEventIDs(t *testing.T) {
 		frames := make(chan a2a.Frame, 1)
 		agent.Answer(streams(frames))
 		frames <- taskFrame(task("t-"+name, "c-"+name, a2a.StateWorking))
-		ids[name] = sendStream(t, m, key).must().id
+		ids[name] = sendStream(t, m, key).Must().ID
 	}
 	for _, id := range []string{"0", "1", "-1", "nonsense", ids["other"], ids["mine"] + "x", strings.Repeat("9", 4000), "%00", "1; DROP TABLE frames"} {
 		s := subscribe(t, m, key, "t-mine", id)
-		if s.lines.Scan(); s.status != http.StatusBadRequest || !strings.Contains(s.lines.Text(), "Last-Event-ID") {
-			t.Errorf("%.40q: status %d, %s", id, s.status, s.lines.Text())
+		if s.Lines.Scan(); s.Status != http.StatusBadRequest || !strings.Contains(s.Lines.Text(), "Last-Event-ID") {
+			t.Errorf("%.40q: status %d, %s", id, s.Status, s.Lines.Text())
 		}
-		s.close()
+		s.Close()
 	}
 	bob := subscribe(t, m, m.Key("bob", ""), "t-mine", ids["mine"])
-	if bob.status != http.StatusNotFound {
-		t.Errorf("somebody else's task: status %d, want 404", bob.status)
+	if bob.Status != http.StatusNotFound {
+		t.Errorf("somebody else's task: status %d, want 404", bob.Status)
 	}
 	// One that has not happened yet: the task as it is, and the gap is stated.
 	mark, _, _ := strings.Cut(ids["mine"], "-")
-	ahead := subscribe(t, m, key, "t-mine", mark+"-1000").must()
-	if !strings.Contains(ahead.data, stream.GapKey) || ahead.id != ids["mine"] {
+	ahead := subscribe(t, m, key, "t-mine", mark+"-1000").Must()
+	if !strings.Contains(ahead.Data, stream.GapKey) || ahead.ID != ids["mine"] {
 		t.Errorf("an event to come: %+v", ahead)
 	}
 }
@@ -242,9 +170,9 @@ func TestBrokenStreamIsReconciled(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	events := sendStream(t, m, key).rest()
+	events := sendStream(t, m, key).Rest()
 	wantTexts(t, "the broken stream", events, "task TASK_STATE_WORKING", "task TASK_STATE_WORKING onetwo", "three", "TASK_STATE_COMPLETED")
-	if len(events) > 1 && !strings.Contains(events[1].data, stream.ReconciledKey) {
-		t.Errorf("the task is not marked as reconciled: %s", events[1].data)
+	if len(events) > 1 && !strings.Contains(events[1].Data, stream.ReconciledKey) {
+		t.Errorf("the task is not marked as reconciled: %s", events[1].Data)
 	}
 }
