@@ -5,7 +5,7 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 CLI     := github.com/parley-mesh/parley/internal/cli
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 
-.PHONY: demo run build test lint bench profile kit fuzz generate tools
+.PHONY: demo run build test lint bench profile kit interop fuzz generate tools
 
 demo: build ## real calls between sample agents of three SDKs
 	go build -o bin/demo ./examples/demo
@@ -32,6 +32,9 @@ profile: build ## what guides the compiler: cmd/parley/default.pgo, from a busy 
 
 kit: ## the A2A project's own test kit, a copy of which is in KIT; PYTHON has its requirements
 	go run ./interop/kit -kit '$(KIT)' -python '$(or $(PYTHON),python3)' -part all
+
+interop: ## every pairing of SDKs, versions and bindings: docs/interop.md
+	go test ./interop -run '^TestMatrix$$' -count=1 -timeout 60m -matrix
 
 fuzz: ## every fuzz target for FUZZTIME each (default 10s)
 	.ci/fuzz

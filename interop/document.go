@@ -3,6 +3,8 @@ package interop
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -81,9 +83,24 @@ type message struct {
 type part struct {
 	Text *string         `json:"text"`
 	Data json.RawMessage `json:"data"`
+
+	Raw       string `json:"raw"`
+	URL       string `json:"url"`
+	MediaType string `json:"mediaType"`
+	Filename  string `json:"filename"`
+	File      *file  `json:"file"` // of version 0.3
+}
+
+// file is what version 0.3 has inside a part.
+type file struct {
+	Bytes    string `json:"bytes"`
+	URI      string `json:"uri"`
+	MimeType string `json:"mimeType"`
+	Name     string `json:"name"`
 }
 
 type task struct {
+	Final  *bool `json:"final"` // of version 0.3, in status updates
 	Status struct {
 		State   string   `json:"state"`
 		Message *message `json:"message"`
@@ -105,8 +122,8 @@ type chunk struct {
 }
 
 func tell(text json.RawMessage) (string, error) {
-	var a answer
-	if err := json.Unmarshal(text, &a); err != nil {
+	a, err := readAnswer(text)
+	if err != nil {
 		return "", err
 	}
 	switch {
@@ -127,6 +144,30 @@ func tell(text json.RawMessage) (string, error) {
 	}
 }
 
+// readAnswer reads what either version of the protocol has in this place: a
+// member for each kind, or the value itself with its kind.
+func readAnswer(text json.RawMessage) (answer, error) {
+	var old struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(text, &old); err != nil {
+		return answer{}, err
+	}
+	var a answer
+	switch old.Kind {
+	case "message":
+		return a, json.Unmarshal(text, &a.Message)
+	case "task":
+		return a, json.Unmarshal(text, &a.Task)
+	case "status-update":
+		return a, json.Unmarshal(text, &a.StatusUpdate)
+	case "artifact-update":
+		return a, json.Unmarshal(text, &a.ArtifactUpdate)
+	default:
+		return a, json.Unmarshal(text, &a)
+	}
+}
+
 func (a answer) tellPage() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d", len(a.Tasks), *a.TotalSize)
@@ -141,18 +182,25 @@ func (a answer) tellPage() string {
 
 func (t task) tell() string {
 	var b strings.Builder
-	b.WriteString("task " + strings.TrimPrefix(t.Status.State, "TASK_STATE_"))
+	// Version 0.3 has "input-required" for TASK_STATE_INPUT_REQUIRED.
+	state := strings.ToUpper(strings.ReplaceAll(t.Status.State, "-", "_"))
+	b.WriteString("task " + strings.TrimPrefix(state, "TASK_STATE_"))
 	if t.Status.Message != nil {
 		b.WriteString(t.Status.Message.tell())
 	}
 	for _, a := range t.Artifacts {
 		b.WriteString("; " + a.ID + a.tell())
 	}
-	if len(t.Metadata) > 0 {
-		b.WriteString(" metadata " + plain(t.Metadata))
+	b.WriteString(tellMetadata(t.Metadata))
+	if t.Final != nil && *t.Final != slices.Contains(endsTurn, strings.TrimPrefix(state, "TASK_STATE_")) {
+		fmt.Fprintf(&b, " final %t", *t.Final)
 	}
 	return b.String()
 }
+
+// endsTurn are the states with which a stream of version 0.3 ends: their updates
+// are final. An update is told to be final or not only where it should not be.
+var endsTurn = []string{"COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
 
 func (c chunk) tell() string {
 	sign := ""
@@ -169,19 +217,34 @@ func (c chunk) tell() string {
 func (m message) tell() string {
 	var b strings.Builder
 	for _, p := range m.Parts {
-		if p.Text != nil {
-			fmt.Fprintf(&b, " %q", *p.Text)
-		} else {
-			b.WriteString(" " + plain(p.Data))
-		}
+		b.WriteString(" " + p.tell())
 	}
-	if len(m.Metadata) > 0 {
-		b.WriteString(" metadata " + plain(m.Metadata))
-	}
+	b.WriteString(tellMetadata(m.Metadata))
 	if len(m.Extensions) > 0 {
 		b.WriteString(" extensions " + strings.Join(m.Extensions, ","))
 	}
 	return b.String()
+}
+
+func (p part) tell() string {
+	switch {
+	case p.File != nil:
+		return part{Raw: p.File.Bytes, URL: p.File.URI, MediaType: p.File.MimeType, Filename: p.File.Name}.tell()
+	case p.Text != nil:
+		return strconv.Quote(*p.Text)
+	case p.Data != nil:
+		return plain(p.Data)
+	default:
+		return fmt.Sprintf("file %q %s %s%s", p.Filename, p.MediaType, p.Raw, p.URL)
+	}
+}
+
+// tellMetadata says nothing of metadata that is empty or null.
+func tellMetadata(metadata json.RawMessage) string {
+	if words := plain(metadata); len(metadata) > 0 && words != "{}" && words != "null" {
+		return " metadata " + words
+	}
+	return ""
 }
 
 // plain writes a JSON value in one way, whatever wrote it: SDKs differ on 1

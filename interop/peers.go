@@ -16,11 +16,15 @@ import (
 // SDK names one of the official A2A SDKs.
 type SDK string
 
-// The SDKs that take part.
+// The SDKs that take part; those of version 0.3 of the protocol stand beside
+// their successors.
 const (
-	Go         SDK = "go"
-	JavaScript SDK = "js"
-	Python     SDK = "python"
+	Go           SDK = "go"
+	JavaScript   SDK = "js"
+	Python       SDK = "python"
+	Go03         SDK = "go03"
+	JavaScript03 SDK = "js03"
+	Python03     SDK = "python03"
 )
 
 // Binding names a protocol binding as agent cards do.
@@ -57,7 +61,7 @@ func Install(ctx context.Context, bin string) (*Peers, error) {
 	if err := command(ctx, root, filepath.Join(root, "interop", "install")); err != nil {
 		return nil, err
 	}
-	for _, program := range []string{"agent", "client"} {
+	for _, program := range []string{"agent", "client", "agent03", "client03"} {
 		err := command(ctx, root, "go", "build", "-o", filepath.Join(bin, "go-"+program), "./interop/go/"+program)
 		if err != nil {
 			return nil, err
@@ -125,7 +129,7 @@ type ClientOptions struct {
 // RunClient runs the SDK's client and returns one document per scenario, in
 // the order they were asked for. What an agent or Parley answers is never an
 // error here; a client that cannot read the card, or ends otherwise than it
-// should, is one.
+// should, is one, beside the documents that it printed until then.
 func (p *Peers) RunClient(ctx context.Context, sdk SDK, o ClientOptions) ([]Document, error) {
 	program, args := p.program(sdk, "client")
 	args = append(args, "--url", o.URL, "--binding", string(o.Binding))
@@ -145,9 +149,10 @@ func (p *Peers) RunClient(ctx context.Context, sdk SDK, o ClientOptions) ([]Docu
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s client at %s: %w: %s", sdk, o.URL, err, stderr.String())
+		err = fmt.Errorf("%s client at %s: %w: %s", sdk, o.URL, err, stderr.String())
 	}
-	return readDocuments(out)
+	documents, unread := readDocuments(out)
+	return documents, errors.Join(err, unread)
 }
 
 func readDocuments(text []byte) ([]Document, error) {
@@ -168,11 +173,13 @@ func readDocuments(text []byte) ([]Document, error) {
 func (p *Peers) program(sdk SDK, role string) (string, []string) {
 	folder := filepath.Join(p.root, "interop", string(sdk))
 	switch sdk {
-	case JavaScript:
+	case JavaScript, JavaScript03:
 		return "node", []string{filepath.Join(folder, role+".js")}
-	case Python:
+	case Python, Python03:
 		// Unbuffered, and no __pycache__ in the source tree.
 		return filepath.Join(folder, ".venv", "bin", "python"), []string{"-uB", filepath.Join(folder, role+".py")}
+	case Go03:
+		return filepath.Join(p.bin, "go-"+role+"03"), nil
 	default:
 		return filepath.Join(p.bin, "go-"+role), nil
 	}

@@ -105,7 +105,7 @@ func TestForgedTokenOfARealProvider(t *testing.T) {
 		"no signature":        parts[0] + "." + parts[1] + ".",
 		"another's signature": parts[0] + "." + parts[1] + "." + strings.Repeat("A", len(parts[2])),
 	} {
-		reply, _ := mesh.Caller("echo", a2a.HTTPJSON, sent).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "hello"))
+		reply, _ := mesh.Caller("echo", a2a.HTTPJSON, sent).Do(t.Context(), a2a.SendMessage, parleytest.Message("", "hello"))
 		if reply.Err == nil || reply.Err.HTTP != http.StatusUnauthorized {
 			t.Errorf("%s: got %v, want 401", name, reply.Err)
 			continue

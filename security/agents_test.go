@@ -124,7 +124,7 @@ func say(t *testing.T, c *parleytest.Caller, method a2a.Method) (error, string) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), parleytest.Patience)
 	defer cancel()
-	reply, id := c.Do(ctx, method, parleytest.Message("m", "x"))
+	reply, id := c.Do(ctx, method, parleytest.Message("", "x"))
 	if reply.Err != nil {
 		return reply.Err, id
 	}
@@ -180,7 +180,7 @@ func TestStallingAgents(t *testing.T) {
 // TestRequestSplitting: spellings of a request that one reader may understand in
 // two ways, or as two requests, are refused, or read in the one right way.
 func TestRequestSplitting(t *testing.T) {
-	m := parleytest.Start(t, parleytest.Options{})
+	m := parleytest.Start(t, parleytest.Options{Configure: sendsAgain})
 	agent := m.Agent("agent")
 	agent.Answer(yes)
 	key := m.Key("alice", "")

@@ -14,7 +14,7 @@ import (
 // TestHeaderSmuggling: a caller writes headers that agents trust from their own
 // surroundings. None of them arrives, however it is written.
 func TestHeaderSmuggling(t *testing.T) {
-	m := parleytest.Start(t, parleytest.Options{})
+	m := parleytest.Start(t, parleytest.Options{Configure: sendsAgain})
 	key := m.Key("alice", "")
 	for _, b := range []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON} {
 		name := strings.ToLower(strings.Trim(string(b), "+")[:4]) // json, http

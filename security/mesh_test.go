@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/config"
 	"github.com/parley-mesh/parley/internal/parleytest"
 )
 
@@ -73,3 +74,6 @@ func throw(t *testing.T, m *parleytest.Mesh, request string) (answer, string) {
 	}
 	return answer{resp.Status, resp.StatusCode, resp.Header}, string(body)
 }
+
+// sendsAgain lets a test send the same message over and over.
+func sendsAgain(c *config.Config) { c.Retention.Messages = 0 }

@@ -109,7 +109,7 @@ func TestTaskIDsInPaths(t *testing.T) {
 			}
 			return a2a.Answer(q.Method, &one)
 		})
-		if reply, _ := c.Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "x")); reply.Err != nil {
+		if reply, _ := c.Do(t.Context(), a2a.SendMessage, parleytest.Message("", "x")); reply.Err != nil {
 			t.Fatalf("%q: %v", id, reply.Err)
 		}
 		reply, _ := c.Do(t.Context(), a2a.GetTask, a2a.GetTaskRequest{ID: id})

@@ -60,13 +60,13 @@ func TestSecretsStayInside(t *testing.T) {
 				t.Fatalf("%s: %v", name, reply.Err)
 			}
 			for _, bad := range []string{wrongKey, foreignToken, revoked.Text + "x"} {
-				reply, _ := m.Caller(added.Name, b, bad).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", payload))
+				reply, _ := m.Caller(added.Name, b, bad).Do(t.Context(), a2a.SendMessage, parleytest.Message("", payload))
 				told.WriteString(string(reply.Err.REST()))
 			}
 			for _, broken := range brokenAgents(agentSecret + " " + querySecret) {
 				agent.Serve(broken)
 				for _, method := range []a2a.Method{a2a.SendMessage, a2a.SendStreamingMessage} {
-					reply, _ := c.Do(t.Context(), method, parleytest.Message("m", payload))
+					reply, _ := c.Do(t.Context(), method, parleytest.Message("", payload))
 					if reply.Err != nil {
 						told.WriteString(string(reply.Err.REST()))
 					}

@@ -194,6 +194,8 @@ func startSample(ts *testscript.TestScript, neg bool, args []string) {
 			opt.Credentials = map[string]string{"Bearer " + args[i]: "mesh"}
 		case "nostream":
 			opt.NoStreaming = true
+		case "extended":
+			opt.Extended = a2atest.ExtendedServed
 		case "rest":
 			opt.Bindings = []a2a.Binding{a2a.HTTPJSON}
 		default:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mesh/parley/internal/a2a/v03"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
@@ -204,8 +205,9 @@ func Refused(problems []Problem) bool {
 // MaxCardBytes is the largest card accepted, in bytes.
 const MaxCardBytes = 1 << 20
 
-// ParseCard reads and judges an agent card of v1.0. It names every wrong field
-// it finds. The card is nil if it cannot be used, that is, if Refused(problems).
+// ParseCard reads and judges an agent card of v1.0, of 0.3 or of both; see
+// v03.ReadCard. It names every wrong field it finds, by the names that the card
+// itself has. The card is nil if it cannot be used, that is, if Refused(problems).
 // raw must be kept as it is by the caller: signatures hold for it alone.
 func ParseCard(raw []byte) (*AgentCard, []Problem) {
 	j := &cardJudge{}
@@ -224,14 +226,17 @@ func ParseCard(raw []byte) (*AgentCard, []Problem) {
 }
 
 // cardJudge collects what is wrong with one card.
-type cardJudge struct{ problems []Problem }
+type cardJudge struct {
+	problems []Problem
+	old      v03.Card // how it was read
+}
 
 func (j *cardJudge) fault(path, problem, fix string) {
-	j.problems = append(j.problems, Problem{LevelError, path, problem, fix})
+	j.problems = append(j.problems, Problem{LevelError, oldPath(path, j.old), problem, fix})
 }
 
 func (j *cardJudge) warn(path, problem, fix string) {
-	j.problems = append(j.problems, Problem{LevelWarning, path, problem, fix})
+	j.problems = append(j.problems, Problem{LevelWarning, oldPath(path, j.old), problem, fix})
 }
 
 // read decodes the card, after naming the shapes it may have instead.
@@ -241,11 +246,11 @@ func (j *cardJudge) read(raw []byte) *AgentCard {
 		j.fault(cardPath(e.Path), e.Problem, e.Fix)
 		return nil
 	}
-	if isV03Card(raw) {
-		j.fault("", "this is a card of A2A 0.3", "let the agent serve a card of version 1.0, which lists its addresses in supportedInterfaces")
-		return nil
+	raw = j.unwrapCases(raw)                       // before the old form is looked for: the wrapping hides it
+	if old, err := v03.ReadCard(raw); err == nil { // what is no object is told below
+		j.old, raw = old, old.V1
 	}
-	raw = j.wrapScopes(j.unwrapCases(raw))
+	raw = j.wrapScopes(raw)
 	card := new(AgentCard)
 	problems := jsonwire.UnmarshalAll(raw, card, jsonwire.CheckOptions{Limits: limits})
 	for _, e := range problems {
@@ -264,19 +269,6 @@ func cardPath(pointer string) string {
 	return fieldPath(pointer)
 }
 
-// isV03Card recognises a card that knows only the fields of 0.3.
-func isV03Card(raw []byte) bool {
-	if _, ok := jsonwire.Get(raw, "/supportedInterfaces"); ok {
-		return false
-	}
-	for _, name := range []string{"url", "protocolVersion", "preferredTransport", "additionalInterfaces"} {
-		if _, ok := jsonwire.Get(raw, "/"+name); ok {
-			return true
-		}
-	}
-	return false
-}
-
 // interfaces checks every address; those we cannot speak are only a warning as
 // long as one is left.
 func (j *cardJudge) interfaces(card *AgentCard) {
@@ -291,14 +283,14 @@ func (j *cardJudge) interfaces(card *AgentCard) {
 			j.fault(path+".url", problem, fix)
 			continue
 		}
-		if majorMinor(in.ProtocolVersion) != V10 {
+		if v := MajorMinor(in.ProtocolVersion); v != V10 && v != V03 {
 			j.warn(path+".protocolVersion", fmt.Sprintf("%q is not spoken here, so this interface is not used", clip(string(in.ProtocolVersion))), "")
 			continue
 		}
 		usable++
 	}
 	if usable == 0 {
-		j.fault("supportedInterfaces", "no interface can be used", fmt.Sprintf("offer %s, %s or %s at version %s", JSONRPC, HTTPJSON, GRPC, V10))
+		j.fault("supportedInterfaces", "no interface can be used", fmt.Sprintf("offer %s, %s or %s at version %s or %s", JSONRPC, HTTPJSON, GRPC, V10, V03))
 	}
 }
 
@@ -441,7 +433,7 @@ func (c *AgentCard) SelectInterface(v Version, bindings ...Binding) (Endpoint, b
 		bindings = []Binding{JSONRPC, HTTPJSON}
 	}
 	for _, in := range c.SupportedInterfaces {
-		if majorMinor(in.ProtocolVersion) == v && slices.Contains(bindings, in.ProtocolBinding) {
+		if MajorMinor(in.ProtocolVersion) == v && slices.Contains(bindings, in.ProtocolBinding) {
 			return Endpoint{URL: in.URL, Binding: in.ProtocolBinding, Version: v, Tenant: in.Tenant}, true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,9 +23,12 @@ import (
 type Endpoint struct {
 	URL     string // gRPC: see ParseGRPCAddress
 	Binding Binding
-	Version Version // only V10 is spoken
-	Tenant  string  // routing key of the card's interface, sent with every request
+	Version Version // V10 or V03; empty means V10
+	Tenant  string  // routing key of the card's interface, sent with every request; 0.3 has none
 }
+
+// old tells whether the endpoint speaks version 0.3.
+func (ep *Endpoint) old() bool { return ep.Version == V03 }
 
 // Exchanger sends requests in a binding that this package leaves to others.
 type Exchanger interface {
@@ -82,18 +86,27 @@ var (
 )
 
 // Do sends q to an endpoint and returns its answer. Where the endpoint speaks q's
-// binding, the body is q.Raw and Reply.Raw the answer as it came; only tenant is
-// set to the endpoint's. header is sent too, without being changed: credentials
-// and trace context go there. Its A2A-Extensions win over q.Extensions.
+// binding and version, the body is q.Raw and Reply.Raw the answer as it came; only
+// tenant is set to the endpoint's. Result and Facts are those of 1.0 in any case.
+// header is sent too, without being changed: credentials and trace context go
+// there. Its A2A-Extensions win over q.Extensions.
 //
 // A failure in the protocol's terms is a Reply with Err, also an HTTP error
 // without an A2A body (Err.Bare). Anything else is a *TransportError. A request
 // is sent once, but for a subscription that the peer wants by another verb. ctx
 // bounds the whole call, the stream included.
 func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
-	if ep.Version != "" && ep.Version != V10 {
+	if ep.Version != "" && !speaks(ep.Version) {
 		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q is not spoken here", ep.Version)}
 	}
+	if q.Method == SubscribeToTask && ep.old() && !q.passes(ep) && ep.Binding != GRPC {
+		return c.followOld(ctx, ep, q, header)
+	}
+	return c.do(ctx, ep, q, header)
+}
+
+// do sends one request in the endpoint's binding.
+func (c *Client) do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
 	switch ep.Binding {
 	case JSONRPC:
 		return c.doRPC(ctx, ep, q, header)
@@ -112,11 +125,18 @@ func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.He
 var ownID = jsontext.Value("1")
 
 func (c *Client) doRPC(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
-	body, id, err := q.rpcBody(ep.Tenant)
-	if err != nil {
-		return nil, &TransportError{Stage: StageDial, Err: err}
+	var body []byte
+	var id jsontext.Value
+	var err error
+	if ep.old() {
+		body, id, err = q.oldRPCBody()
+	} else {
+		body, id, err = q.rpcBody(ep.Tenant)
 	}
-	x := exchange{client: c, q: q, binding: JSONRPC, id: id, same: q.Binding == JSONRPC}
+	if err != nil {
+		return q.Untold(err)
+	}
+	x := exchange{client: c, q: q, binding: JSONRPC, id: id, same: q.passes(ep), old: ep.old()}
 	resp, err := x.send(ctx, http.MethodPost, ep.URL, body, header)
 	if err != nil {
 		return nil, err
@@ -128,10 +148,11 @@ func (c *Client) doRPC(ctx context.Context, ep Endpoint, q *Request, header http
 func (q *Request) rpcBody(tenant string) (body []byte, id jsontext.Value, err error) {
 	body, id = q.Raw, q.ID
 	offset := q.paramsOffset
-	if q.Binding != JSONRPC || len(body) == 0 {
+	raw := q.Binding == JSONRPC && !q.old && len(body) > 0
+	if !raw {
 		id, offset = ownID, 0
 	}
-	if tenant == q.Tenant && q.Binding == JSONRPC && len(body) > 0 {
+	if tenant == q.Tenant && raw {
 		return body, id, nil
 	}
 	params := q.Params
@@ -145,7 +166,7 @@ func (q *Request) rpcBody(tenant string) (body []byte, id jsontext.Value, err er
 		}
 		params = s.Apply(params)
 	}
-	if q.Binding == JSONRPC && len(body) > 0 {
+	if raw {
 		body, err = jsonwire.Set(body, "/params", params)
 		return body, id, err
 	}
@@ -161,9 +182,9 @@ func tenantSplice(params jsontext.Value, tenant string) (jsonwire.Splice, error)
 }
 
 func (c *Client) doREST(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
-	call, err := q.restFor(ep.Tenant)
+	call, err := q.restFor(ep)
 	if err != nil {
-		return nil, &TransportError{Stage: StageDial, Err: err}
+		return q.Untold(err)
 	}
 	target, err := url.Parse(ep.URL)
 	if err != nil {
@@ -181,7 +202,7 @@ func (c *Client) doREST(ctx context.Context, ep Endpoint, q *Request, header htt
 	if query != "" {
 		address += "?" + query
 	}
-	x := exchange{client: c, q: q, binding: HTTPJSON, same: q.Binding == HTTPJSON}
+	x := exchange{client: c, q: q, binding: HTTPJSON, same: q.passes(ep), old: ep.old()}
 	resp, err := x.send(ctx, call.verb, address, call.body, header)
 	if err != nil {
 		return nil, err
@@ -224,7 +245,8 @@ type exchange struct {
 	q       *Request
 	binding Binding        // of the peer
 	id      jsontext.Value // sent in a JSON-RPC request
-	same    bool           // the caller speaks the peer's binding
+	same    bool           // the caller speaks the peer's binding and version
+	old     bool           // the peer speaks version 0.3
 	stage   atomic.Int32   // index into stages
 	wrote   atomic.Bool
 }
@@ -278,6 +300,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 
 var (
 	headerV10      = []string{string(V10)}
+	headerV03      = []string{string(V03)}
 	headerIdentity = []string{"identity"}
 	acceptRPC      = []string{mediaJSON}
 	acceptREST     = []string{mediaA2A + ", " + mediaJSON}
@@ -299,6 +322,10 @@ func (x *exchange) setHeader(h, given http.Header, body bool) {
 	if _, ok := h[keyExtensions]; !ok && len(x.q.Extensions) > 0 {
 		h[keyExtensions] = []string{joinExtensions(x.q.Extensions)}
 	}
+	if x.old { // which an agent of both versions takes for 0.3 only if it is told so
+		h[keyVersion] = headerV03
+		oldForms(h)
+	}
 	rpc := x.binding == JSONRPC
 	switch {
 	case x.q.Method.Streaming() && rpc:
@@ -312,7 +339,7 @@ func (x *exchange) setHeader(h, given http.Header, body bool) {
 	}
 	switch {
 	case !body:
-	case rpc:
+	case rpc, x.old:
 		h["Content-Type"] = contentTypeJSON
 	default:
 		h["Content-Type"] = contentTypeA2A
@@ -324,7 +351,11 @@ func joinExtensions(uris []string) string { return strings.Join(uris, ", ") }
 // receive reads the answer, or its beginning if it is a stream.
 func (x *exchange) receive(resp *http.Response) (*Reply, error) {
 	rep := &Reply{Status: resp.StatusCode, Received: resp.Header, HeadersAt: time.Now()}
-	if echo := resp.Header[keyExtensions]; len(echo) > 0 {
+	echo := resp.Header[keyExtensions]
+	if x.old {
+		echo = slices.Concat(echo, resp.Header[keyOldExtensions])
+	}
+	if len(echo) > 0 {
 		rep.addHeader(keyExtensions, joinExtensions(splitExtensions(echo)))
 	}
 	if mediaType := resp.Header["Content-Type"]; x.same && len(mediaType) == 1 && x.binding == HTTPJSON && isJSON(mediaType[0], mediaA2A, mediaJSON) {
@@ -402,13 +433,22 @@ func statusMatters(status int) bool {
 func (x *exchange) parseAnswer(body []byte) (jsonwire.Answer, *factSink, error) {
 	sink := new(factSink)
 	sink.reset()
-	answer, problems := jsonwire.ParseAnswer(body, x.resultShape(), x.checkOptions(sink))
+	shape := x.resultShape()
+	if x.old {
+		shape = nil
+	}
+	answer, problems := jsonwire.ParseAnswer(body, shape, x.checkOptions(sink))
 	if problems != nil {
 		return answer, nil, fmt.Errorf("%w: %w", ErrNotA2A, problems[0])
 	}
 	// An error may come without the id: a peer that could not read it.
 	if !jsonwire.SameID(answer.ID, x.id) && (answer.Error == nil || answer.ID != nil && string(answer.ID) != "null") {
 		return answer, nil, ErrWrongID
+	}
+	if x.old {
+		if err := x.translate(&answer, sink); err != nil {
+			return answer, nil, err
+		}
 	}
 	return answer, sink, nil
 }
@@ -431,6 +471,13 @@ func (x *exchange) result(raw jsontext.Value) jsontext.Value {
 func (x *exchange) readREST(rep *Reply, body []byte) error {
 	if rep.Status < 200 || rep.Status > 299 {
 		rep.Err = DecodeREST(rep.Status, rep.Received, body)
+		if x.old && rep.Err.Bare {
+			if e := bareError(body); e != nil {
+				e.HTTP = rep.Status
+				e.readHeader(rep.Received)
+				rep.Err = e
+			}
+		}
 		if x.same && !rep.Err.Bare {
 			rep.Raw = body
 		}
@@ -438,7 +485,13 @@ func (x *exchange) readREST(rep *Reply, body []byte) error {
 	}
 	sink := new(factSink)
 	sink.reset()
-	if shape := x.resultShape(); shape != nil {
+	raw := body
+	if x.old {
+		var err error
+		if body, err = x.translateResult(body, sink); err != nil {
+			return x.bodyError(rep.Status, err)
+		}
+	} else if shape := x.resultShape(); shape != nil {
 		if problems := shape.Check(body, x.checkOptions(sink)); problems != nil {
 			return x.bodyError(rep.Status, fmt.Errorf("%w: %w", ErrNotA2A, problems[0]))
 		}
@@ -449,7 +502,7 @@ func (x *exchange) readREST(rep *Reply, body []byte) error {
 	}
 	rep.Result, rep.Facts = x.result(body), sink.of(x.q.Method)
 	if x.same {
-		rep.Raw = body
+		rep.Raw = raw
 	}
 	return nil
 }

@@ -17,6 +17,9 @@ type clientStream struct {
 	closed atomic.Bool
 	rested bool // a message, or a task final or interrupted, was seen
 	done   error
+
+	leads bool   // the first frame has yet to be the task; see leading
+	held  *Frame // what came before the task was shown
 }
 
 func newClientStream(x *exchange, body io.ReadCloser) *clientStream {
@@ -24,7 +27,7 @@ func newClientStream(x *exchange, body io.ReadCloser) *clientStream {
 	if limit <= 0 {
 		limit = DefaultMaxFrame
 	}
-	return &clientStream{x: x, body: body, sse: newSSEReader(body, limit)}
+	return &clientStream{x: x, body: body, sse: newSSEReader(body, limit), leads: x.old && !x.same && x.q.Method.Sends()}
 }
 
 // Close implements Stream.
@@ -38,6 +41,10 @@ func (s *clientStream) Close() error {
 // Next implements Stream. A stream that ends before a message came or the task
 // was final or interrupted yields ErrEndEarly, not io.EOF.
 func (s *clientStream) Next(ctx context.Context) (Frame, error) {
+	if f := s.held; f != nil {
+		s.held = nil
+		return *f, nil
+	}
 	if s.done != nil {
 		return Frame{}, s.done
 	}
@@ -59,6 +66,10 @@ func (s *clientStream) Next(ctx context.Context) (Frame, error) {
 		return f, nil
 	}
 	s.rested = f.Facts.Final() || f.Facts.Interrupted() || s.rested && f.Facts.State == ""
+	if s.leads {
+		s.leads = false
+		return s.leading(f), nil
+	}
 	return f, nil
 }
 
@@ -104,25 +115,36 @@ func (s *clientStream) readRPC(data []byte) (Frame, error) {
 // readREST reads a bare StreamResponse, or an error object: the protocol gives it
 // no form inside a stream, SDKs send that of a failed call.
 func (s *clientStream) readREST(event string, data []byte) (Frame, error) {
+	if s.x.old {
+		return s.readOldREST(event, data)
+	}
 	sink := new(factSink)
 	sink.reset()
 	problems := s.x.resultShape().Check(data, s.x.checkOptions(sink))
 	if problems == nil && event != "error" {
 		return Frame{Result: data, Facts: &sink.facts}, nil
 	}
-	e := &Error{}
-	if e.readStatus(data) || e.readRPC(data) || e.readProblem(data) {
-		c, ok := categoryOf(e.Reason)
-		if !ok {
-			c, ok = categoryByHTTP(e.HTTP, e.Status)
-		}
-		e.fill(c, ok)
+	if e := eventError(data); e != nil {
 		return Frame{Err: e}, nil
 	}
 	if problems == nil {
 		return Frame{}, fmt.Errorf("%w: an error event that carries none", ErrNotA2A)
 	}
 	return Frame{}, fmt.Errorf("%w: %w", ErrNotA2A, problems[0])
+}
+
+// eventError reads an error that came as an event; nil if it is none.
+func eventError(data []byte) *Error {
+	e := &Error{}
+	if !e.readStatus(data) && !e.readRPC(data) && !e.readProblem(data) {
+		return nil
+	}
+	c, ok := categoryOf(e.Reason)
+	if !ok {
+		c, ok = categoryByHTTP(e.HTTP, e.Status)
+	}
+	e.fill(c, ok)
+	return e
 }
 
 // apart runs f on a goroutine of its own and returns when f has, with f's panic.

@@ -152,8 +152,11 @@ func TaskNotFound(taskID string) *Error {
 // VersionNotSupported answers a call of another protocol version.
 func VersionNotSupported(version Version) *Error {
 	e := NewError(ReasonVersionNotSupported, "A2A version %q is not supported; send the header A2A-Version: %s", clip(string(version)), V10)
-	return e.With("supportedVersions", string(V10))
+	return e.With("supportedVersions", supported)
 }
+
+// supported are the versions spoken here, the newest first.
+const supported = string(V10) + ", " + string(V03)
 
 // UnsupportedOperation answers a method that the agent does not offer, or not for
 // this task.

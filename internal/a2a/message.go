@@ -3,6 +3,7 @@ package a2a
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,12 +24,58 @@ type RawEditor func(m Method, raw []byte, path string, value jsontext.Value) ([]
 func OpenMessage(b Binding, m Method, header http.Header, opt ServerOptions) (*Request, *Error) {
 	q := &Request{Binding: b, Method: m, Header: header, opt: opt, Extensions: splitExtensions(header[keyExtensions])}
 	q.Facts.HistoryLength = -1
-	q.Version = majorMinor(Version(strings.TrimSpace(header.Get(keyVersion))))
+	q.Version = MajorMinor(Version(strings.TrimSpace(header.Get(keyVersion))))
 	if q.Version != "" && q.Version != V10 {
 		return q, VersionNotSupported(q.Version)
 	}
-	return q, q.settleVersion(false)
+	return q, q.settleVersion(V10, string(m))
 }
+
+// OpenOldMessage is OpenMessage for the service of version 0.3.
+func OpenOldMessage(b Binding, m Method, header http.Header, opt ServerOptions) (*Request, *Error) {
+	q := &Request{Binding: b, Method: m, Header: header, opt: opt, Version: V03, old: true}
+	q.Extensions = splitExtensions(slices.Concat(header[keyExtensions], header[keyOldExtensions]))
+	q.Facts.HistoryLength = -1
+	asked := MajorMinor(Version(strings.TrimSpace(header.Get(keyVersion))))
+	if asked != "" && asked != V03 {
+		return q, NewError(ReasonMethodNotFound, "this service is of A2A version %s, and the call names version %q; send none, or call the other service", V03, clip(string(asked)))
+	}
+	return q, nil
+}
+
+// Old tells whether the call is in the forms of version 0.3, and so must its answer be.
+func (q *Request) Old() bool { return q.old }
+
+// Passes tells whether an answer to q from a peer of that binding and version can
+// pass as it came.
+func (q *Request) Passes(b Binding, v Version) bool {
+	return q.passes(Endpoint{Binding: b, Version: v})
+}
+
+// RawFor is the message as it came, with what was set in it since, where a peer of
+// that binding and version can read it; nil where it has to be made of Params.
+func (q *Request) RawFor(b Binding, v Version) []byte {
+	if !q.Passes(b, v) || q.old && q.edited {
+		return nil
+	}
+	return q.Raw
+}
+
+// WithoutTenant is the request object for an agent of version 0.3: a tenant is how
+// callers reach the mesh, and those agents have none.
+func (q *Request) WithoutTenant() (jsontext.Value, error) {
+	if q.Tenant == "" {
+		return q.Params, nil
+	}
+	return jsonwire.Delete(q.Params, "/tenant")
+}
+
+// FromTranslation is what a caller is told of a request of version 0.3 that package
+// v03 refused with err.
+func FromTranslation(err error) *Error { return fromTranslation(err) }
+
+// EndsOld tells whether callers of version 0.3 stop reading a stream at a frame.
+func EndsOld(f *Facts) bool { return endsOld(f) }
 
 // TakeMessage completes a request with its message: as it came, and as the request
 // object in JSON, which is checked as in any binding. edit keeps raw in step with
@@ -53,6 +100,10 @@ const grown = 2
 func (q *Request) Limits() jsonwire.Limits { return q.opt.Limits }
 
 func (q *Request) editMessage(s jsonwire.Splice, path string, value jsontext.Value) error {
+	if q.old {
+		q.Params, q.edited = s.Apply(q.Params), true
+		return nil
+	}
 	if q.Raw != nil {
 		raw, err := q.editRaw(q.Method, q.Raw, path, value)
 		if err != nil {

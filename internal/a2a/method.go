@@ -14,7 +14,7 @@ type Version string
 
 const (
 	V10 Version = "1.0"
-	V03 Version = "0.3" // recognised, and answered with VersionNotSupported
+	V03 Version = "0.3" // translated to and from 1.0 by package v03
 )
 
 // Names of the protocol's headers.
@@ -23,10 +23,15 @@ const (
 	HeaderExtensions = "A2A-Extensions"
 )
 
+// HeaderOldExtensions is HeaderExtensions in version 0.3.
+const HeaderOldExtensions = "X-A2A-Extensions"
+
 // The same as net/http keeps them, so that a lookup allocates nothing.
 const (
 	keyVersion    = "A2a-Version"
 	keyExtensions = "A2a-Extensions"
+
+	keyOldExtensions = "X-A2a-Extensions"
 )
 
 // Media types of the bindings.

@@ -6,11 +6,13 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mesh/parley/internal/a2a/v03"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
@@ -67,8 +69,8 @@ type Request struct {
 	Binding    Binding
 	Version    Version        // as asked for, reduced to major and minor; "" until ReadBody decided what a call without one is
 	Method     Method         // JSON-RPC: known after ReadBody
-	Params     jsontext.Value // the request object; REST: path and query are merged in
-	Raw        []byte         // the body as received
+	Params     jsontext.Value // the request object, in the form of 1.0; REST: path and query are merged in
+	Raw        []byte         // the body as received, in the form of Version
 	ID         jsontext.Value // of a JSON-RPC request
 	Tenant     string
 	Extensions []string // URIs of A2A-Extensions, each once, in order
@@ -79,7 +81,9 @@ type Request struct {
 	// rules of JSON-RPC no error may be sent back.
 	Notification bool
 
-	paramsOffset int          // of Params in Raw, JSON-RPC; 0 if Raw has none
+	old          bool         // the call is in the forms of version 0.3, and so is its answer
+	edited       bool         // version 0.3: Params were changed, and Raw no longer says the same
+	paramsOffset int          // of Params in Raw, JSON-RPC of 1.0; 0 if Raw has none
 	query        []restMember // REST: members that the query gives, then those of the path, which win
 	hasBody      bool         // REST: the verb may bring one
 	contentType  string
@@ -101,6 +105,10 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 	q.Facts.HistoryLength = -1
 	version, versionErr := askedVersion(r)
 	q.Version = version
+	q.old = version == V03
+	if old := r.Header[keyOldExtensions]; len(old) > 0 {
+		q.Extensions = splitExtensions(slices.Concat(r.Header[keyExtensions], old))
+	}
 	if err := encoded(r.Header); err != nil {
 		versionErr = err
 	}
@@ -113,9 +121,10 @@ func Open(r *http.Request, path string, opt ServerOptions) (*Request, *Error) {
 		return q, nil
 	}
 	q.Binding = HTTPJSON
+	q.old = q.Version == V03 || q.Version == "" && looksOld(path)
 	err := q.route(r, path)
 	if versionErr == nil {
-		versionErr = q.settleVersion(looksV03(path, err != nil))
+		versionErr = q.settleVersion(q.versionOf(path, err == nil), path)
 	}
 	switch {
 	case versionErr != nil:
@@ -141,50 +150,6 @@ func methodNotAllowed(verb, allowed string) *Error {
 	e := NewError(ReasonMethodNotAllowed, "HTTP %s is not allowed here; use %s", clip(verb), allowed)
 	e.Allow = allowed
 	return e
-}
-
-// askedVersion reads the header, then the query. Only major and minor count.
-func askedVersion(r *http.Request) (Version, *Error) {
-	// Several lines are no version: others may read another one of them.
-	text := strings.TrimSpace(strings.Join(r.Header[keyVersion], ", "))
-	if text == string(V10) {
-		return V10, nil
-	}
-	if text == "" && strings.Contains(r.URL.RawQuery, HeaderVersion) {
-		text = strings.TrimSpace(r.URL.Query().Get(HeaderVersion))
-	}
-	v := majorMinor(Version(text))
-	if v != "" && v != V10 {
-		return v, VersionNotSupported(v)
-	}
-	return v, nil
-}
-
-// majorMinor drops a patch number.
-func majorMinor(v Version) Version {
-	if parts := strings.Split(string(v), "."); len(parts) == 3 {
-		return Version(parts[0] + "." + parts[1])
-	}
-	return v
-}
-
-// settleVersion decides about a call that names no version.
-func (q *Request) settleVersion(v03 bool) *Error {
-	if q.Version != "" {
-		return nil
-	}
-	if q.opt.StrictVersion || v03 || q.Header.Get("X-A2A-Extensions") != "" {
-		q.Version = V03
-		return VersionNotSupported(V03)
-	}
-	q.Version = V10
-	return nil
-}
-
-// looksV03 recognises the REST paths of 0.3, which begin with /v1/. A tenant of
-// that name reads the same, and must send the version header.
-func looksV03(path string, unknown bool) bool {
-	return strings.HasPrefix(path, "/v1/") || unknown && path == "/v1"
 }
 
 func splitExtensions(lines []string) []string {
@@ -221,9 +186,13 @@ func (q *Request) ReadBody(body io.Reader) *Error {
 	q.Raw = raw
 	var sink factSink
 	sink.reset()
-	call, rpcErr := jsonwire.ParseCall(raw, requestShape, jsonwire.CheckOptions{Limits: q.opt.Limits, Sink: &sink})
+	call, rpcErr := jsonwire.ParseCall(raw, callShape, jsonwire.CheckOptions{Limits: q.opt.Limits, Sink: &sink})
 	q.ID, q.Notification, q.Method = call.ID, call.Notification, Method(call.Method)
 	q.Params, q.paramsOffset = call.Params, call.ParamsOffset
+	seen := methodVersion(call.Method)
+	if seen == V03 {
+		q.Method = Method(v03.V1Method(call.Method))
+	}
 	switch {
 	case !isJSON(q.contentType, mediaJSON):
 		return NewError(ReasonContentTypeNotSupported, "Content-Type %q is not supported; send %s", clip(q.contentType), mediaJSON)
@@ -232,7 +201,7 @@ func (q *Request) ReadBody(body io.Reader) *Error {
 	case q.early != nil:
 		return q.early
 	}
-	if err := q.settleVersion(strings.Contains(call.Method, "/")); err != nil {
+	if err := q.settleVersion(seen, call.Method); err != nil {
 		return err
 	}
 	switch {
@@ -240,6 +209,9 @@ func (q *Request) ReadBody(body io.Reader) *Error {
 		return rpcFailure(rpcErr)
 	case q.Notification:
 		return NewError(ReasonInvalidRequest, "id is missing; every A2A call is answered, so give it an id")
+	}
+	if q.old {
+		return q.readOldCall()
 	}
 	if q.Params == nil {
 		q.Params, q.paramsOffset = jsontext.Value("{}"), 0 // Raw stays as it came until something is set
@@ -364,7 +336,8 @@ func readLimited(r io.Reader, announced, limit int64) ([]byte, error) {
 }
 
 // Set gives the member of Params at path (a JSON pointer through objects) the
-// value, in Raw too; every other byte stays. The object that holds it must exist.
+// value, in Raw too; every other byte stays, but for a call of 0.3, which is
+// written anew. The object that holds it must exist.
 func (q *Request) Set(path string, value jsontext.Value) error {
 	s, err := jsonwire.PlanSet(q.Params, path, value)
 	if err != nil {
@@ -372,6 +345,10 @@ func (q *Request) Set(path string, value jsontext.Value) error {
 	}
 	if q.Binding == GRPC {
 		return q.editMessage(s, path, value)
+	}
+	if q.old {
+		q.Params, q.edited = s.Apply(q.Params), true
+		return nil
 	}
 	q.splice(s, func(raw []byte) ([]byte, error) { return jsonwire.Set(raw, path, value) })
 	return nil
@@ -386,6 +363,10 @@ func (q *Request) Delete(path string) error {
 	}
 	if q.Binding == GRPC {
 		return q.editMessage(s, path, nil)
+	}
+	if q.old {
+		q.Params, q.edited = s.Apply(q.Params), true
+		return nil
 	}
 	q.splice(s, func(raw []byte) ([]byte, error) { return jsonwire.Delete(raw, path) })
 	return nil

@@ -88,7 +88,7 @@ func checkSent(t *testing.T, q *Request, tenant string) {
 	if failure != nil || rpc.Method != q.Method || rpc.Tenant != tenant || rpc.Facts.TaskID != q.Facts.TaskID {
 		t.Fatalf("%s %s sent as %s reads %+v: %v", q.Method, q.Params, body, rpc, failure)
 	}
-	call, err := q.restFor(tenant)
+	call, err := q.restFor(Endpoint{Tenant: tenant})
 	if err != nil {
 		return // an id of dots
 	}

@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ func Respond(ctx context.Context, w http.ResponseWriter, q *Request, rep *Reply,
 	for name, values := range rep.Header {
 		w.Header()[name] = values
 	}
+	if q.old {
+		oldForms(w.Header())
+	}
 	if rep.Stream != nil {
 		return respondStream(ctx, w, q, rep, opt)
 	}
@@ -47,6 +51,9 @@ func respondUnary(w http.ResponseWriter, q *Request, rep *Reply, opt ServerOptio
 	if q.Notification {
 		w.WriteHeader(http.StatusNoContent)
 		return Written{Status: http.StatusNoContent, Err: rep.Err}, nil
+	}
+	if q.old && rep.Raw == nil && rep.Err == nil {
+		rep = q.oldReply(rep)
 	}
 	body, status := encodeReply(q, rep)
 	if status == http.StatusNoContent {
@@ -109,7 +116,7 @@ var (
 // but plain JSON for a caller who says what it reads and does not name ours.
 // Stock clients exist that drop every error typed otherwise.
 func contentType(q *Request) []string {
-	if q.Binding != HTTPJSON {
+	if q.Binding != HTTPJSON || q.old {
 		return contentTypeJSON
 	}
 	accept := q.Header.Values("Accept")
@@ -143,16 +150,12 @@ func guardWrite(w http.ResponseWriter, size int, opt ServerOptions) (done func()
 
 // encodeReply writes the body of a unary answer.
 func encodeReply(q *Request, rep *Reply) (body []byte, status int) {
-	status = rep.Status
 	if rep.Raw != nil {
-		if status == 0 {
-			status = http.StatusOK
-		}
-		return rep.Raw, status
+		return rep.Raw, cmp.Or(rep.Status, http.StatusOK)
 	}
-	if status == 0 || rep.Err != nil {
-		status = statusOf(q.Binding, rep.Err)
-	}
+	// A peer's own status goes with its own body only: some answer a message with
+	// 201, which other clients take for a failure.
+	status = statusOf(q.Binding, rep.Err)
 	result := rep.Result
 	if result == nil {
 		result = jsontext.Value("{}")
@@ -163,9 +166,9 @@ func encodeReply(q *Request, rep *Reply) (body []byte, status int) {
 	case rep.Err == nil:
 		return jsonwire.AppendResult(make([]byte, 0, len(result)+len(q.ID)+40), q.ID, result), http.StatusOK
 	case q.Binding == HTTPJSON:
-		return rep.Err.REST(), status
+		return q.restError(rep.Err), status
 	}
-	return jsonwire.AppendError(nil, q.ID, rep.Err.RPC()), status
+	return jsonwire.AppendError(nil, q.ID, q.rpcError(rep.Err)), status
 }
 
 // statusOf is the HTTP status of an answer. JSON-RPC answers 200 with an error in
@@ -232,10 +235,13 @@ func (s *streamWriter) pass(ctx context.Context, rep *Reply, frame *Frame, err e
 	if err != nil {
 		return true, s.finish(ctx, err)
 	}
+	if s.q.old && frame.Raw == nil && frame.Err == nil {
+		s.q.oldFrame(frame)
+	}
 	if err := s.frame(frame); err != nil {
 		return true, err
 	}
-	return frame.Err != nil, nil
+	return frame.Err != nil || s.q.old && frame.Raw == nil && endsOld(frame.Facts), nil
 }
 
 // refuse answers a stream that fails before it has begun: with an ordinary error.
@@ -377,9 +383,9 @@ func (s *streamWriter) frame(f *Frame) error {
 	case f.Raw != nil:
 		writeData(&s.buf, f.Raw)
 	case f.Err != nil && rpc:
-		writeData(&s.buf, jsonwire.AppendError(nil, s.q.ID, f.Err.RPC()))
+		writeData(&s.buf, jsonwire.AppendError(nil, s.q.ID, s.q.rpcError(f.Err)))
 	case f.Err != nil:
-		writeData(&s.buf, f.Err.REST())
+		writeData(&s.buf, s.q.restError(f.Err))
 	case rpc:
 		writeData(&s.buf, jsonwire.AppendResult(nil, s.q.ID, f.Result))
 	default:

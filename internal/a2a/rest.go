@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mesh/parley/internal/a2a/v03"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 )
 
@@ -42,8 +43,14 @@ var (
 // route finds the method of a REST call and the members its path gives.
 func (q *Request) route(r *http.Request, path string) *Error {
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	found, ok := matchREST(segments, r.Method)
-	if !ok && len(segments) > 1 {
+	var found restRoute
+	var ok bool
+	if q.old {
+		found, ok = matchOldREST(segments, r.Method)
+	} else {
+		found, ok = matchREST(segments, r.Method)
+	}
+	if !ok && len(segments) > 1 && !q.old {
 		if tenant, err := url.PathUnescape(segments[0]); err == nil && tenant != "" {
 			found, ok = matchREST(segments[1:], r.Method)
 			found.members = append(found.members, restMember{"tenant", jsonwire.Quote(tenant)})
@@ -191,6 +198,9 @@ func (q *Request) readQuery(raw string) *Error {
 	if err != nil {
 		return InvalidParams(FieldViolation{"query", "cannot be decoded; percent-encode it"})
 	}
+	if q.old {
+		oldQuery(values)
+	}
 	var wrong []FieldViolation
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		texts := values[name]
@@ -255,7 +265,11 @@ func (q *Request) readREST(body io.Reader) *Error {
 		}
 	}
 	q.Params = q.Raw
-	if len(q.Raw) == 0 {
+	if q.old {
+		if err := q.readOldBody(); err != nil {
+			return err
+		}
+	} else if len(q.Raw) == 0 {
 		q.Params = jsontext.Value("{}")
 	}
 	for _, m := range q.query {
@@ -267,7 +281,11 @@ func (q *Request) readREST(body io.Reader) *Error {
 	}
 	var sink factSink
 	sink.reset()
-	problems := operations[q.Method].request.Check(q.Params, jsonwire.CheckOptions{Limits: q.opt.Limits, Sink: &sink})
+	limits := q.opt.Limits
+	if q.old {
+		limits = roomier(limits)
+	}
+	problems := operations[q.Method].request.Check(q.Params, jsonwire.CheckOptions{Limits: limits, Sink: &sink})
 	if problems != nil {
 		return fromProblems(problems)
 	}
@@ -281,11 +299,12 @@ type restCall struct {
 	body       []byte // nil for none
 }
 
-// restFor writes the request for an endpoint with the given tenant. The body is
-// the request object without what the path says; a call that came as REST keeps
+// restFor writes the request for an endpoint. The body is the request object
+// without what the path says; a call that came as REST of the same version keeps
 // its body byte for byte.
-func (q *Request) restFor(tenant string) (restCall, error) {
+func (q *Request) restFor(ep Endpoint) (restCall, error) {
 	call := restCall{verb: http.MethodGet}
+	tenant := ep.Tenant
 	for _, name := range []string{tenant, q.member("id"), q.member("taskId")} {
 		if name == "." || name == ".." {
 			return call, fmt.Errorf("%q cannot stand in a path, where it means another one", name)
@@ -294,6 +313,9 @@ func (q *Request) restFor(tenant string) (restCall, error) {
 	prefix := ""
 	if tenant != "" {
 		prefix = "/" + url.PathEscape(tenant)
+	}
+	if ep.old() {
+		prefix = "/v1"
 	}
 	task, config := "", ""
 	switch {
@@ -315,6 +337,9 @@ func (q *Request) restFor(tenant string) (restCall, error) {
 	case GetTask:
 		call.path = task
 	case ListTasks:
+		if ep.old() {
+			return call, v03.ErrNoMethod // its answer is left open
+		}
 		call.path = prefix + "/tasks"
 	case CancelTask:
 		call.verb, call.path, drop = http.MethodPost, task+":cancel", append(drop, "/id")
@@ -331,17 +356,26 @@ func (q *Request) restFor(tenant string) (restCall, error) {
 		}
 	case GetExtendedCard:
 		call.path = prefix + "/extendedAgentCard"
+		if ep.old() {
+			call.path = prefix + "/card"
+		}
 	}
-	if call.verb != http.MethodPost {
+	switch {
+	case call.verb != http.MethodPost:
 		call.query = queryOf(q.Method, q.Params)
 		return call, nil
+	case ep.old():
+		var err error
+		call.body, err = q.oldBody()
+		return call, err
 	}
 	return call, call.takeBody(q, drop)
 }
 
 func (c *restCall) takeBody(q *Request, drop []string) error {
 	body := []byte(q.Params)
-	if q.Binding == HTTPJSON {
+	raw := q.Binding == HTTPJSON && !q.old
+	if raw {
 		body = q.Raw
 	}
 	for _, path := range drop {
@@ -353,7 +387,7 @@ func (c *restCall) takeBody(q *Request, drop []string) error {
 			return err
 		}
 	}
-	if q.Method == SubscribeToTask || q.Method == CancelTask && q.Binding != HTTPJSON && string(body) == "{}" {
+	if q.Method == SubscribeToTask || q.Method == CancelTask && !raw && string(body) == "{}" {
 		return nil
 	}
 	c.body = body

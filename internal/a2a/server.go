@@ -84,7 +84,7 @@ func (s *Server) serveCard(w http.ResponseWriter, r *http.Request) {
 	if age == 0 {
 		age = DefaultCardAge
 	}
-	if err := ServeCard(w, r, raw, "public, max-age="+strconv.Itoa(int(age/time.Second))); err != nil {
+	if err := ServeDocument(w, r, raw, "public, max-age="+strconv.Itoa(int(age/time.Second))); err != nil {
 		s.log("card not delivered", err)
 	}
 }
@@ -95,13 +95,13 @@ func (s *Server) log(message string, err error) {
 	}
 }
 
-// ServeCard answers GET and HEAD for a card, with an ETag made of its content, and
+// ServeDocument answers GET and HEAD for a JSON document such as a card, with an ETag made of its content, and
 // 304 to a caller who has it. cacheControl is sent as it is.
-func ServeCard(w http.ResponseWriter, r *http.Request, raw []byte, cacheControl string) error {
+func ServeDocument(w http.ResponseWriter, r *http.Request, raw []byte, cacheControl string) error {
 	h := w.Header()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
-		http.Error(w, "a card is read with GET", http.StatusMethodNotAllowed)
+		http.Error(w, "this document is read with GET", http.StatusMethodNotAllowed)
 		return nil
 	}
 	tag := CardTag(raw)
@@ -118,7 +118,7 @@ func ServeCard(w http.ResponseWriter, r *http.Request, raw []byte, cacheControl 
 		return nil
 	}
 	if _, err := w.Write(raw); err != nil {
-		return fmt.Errorf("write card: %w", err)
+		return fmt.Errorf("write document: %w", err)
 	}
 	return nil
 }

@@ -27,10 +27,12 @@ import (
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/jsonwire"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/netguard"
 	"github.com/parley-mesh/parley/internal/oidc"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/probe"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/stream"
@@ -71,6 +73,8 @@ type App struct {
 	agents   *registry.Directory
 	registry *registry.Registrar
 	tokens   *upstream.Tokens
+	keyring  *keyring.Ring
+	pushes   *push.Dispatcher
 	gateway  *gateway.Gateway
 	control  *control.Server
 	measures *telemetry.Provider
@@ -122,7 +126,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (_ *App, err error
 		}
 	}()
 	for _, build := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openRegistry, a.openGateway, a.openControl,
+		a.openTelemetry, a.openStore, a.openListeners, a.openSignOn, a.openIdentity, a.openKeyring, a.openPushes, a.openRegistry, a.openGateway, a.openControl,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
@@ -189,7 +193,7 @@ func (a *App) openStore(ctx context.Context) error {
 	a.hub = &event.Hub{}
 	db, err := store.Open(ctx, store.Options{
 		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
-		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Postgres: postgresOptions(a.cfg),
+		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Journaled: a.journaled, Postgres: postgresOptions(a.cfg),
 		Journal: stream.Limits{Events: a.cfg.Retention.JournalEvents, Bytes: int(a.cfg.Retention.JournalSize)},
 	})
 	if err != nil {
@@ -361,6 +365,8 @@ func (a *App) startBackground(group *errgroup.Group, ctx context.Context) {
 		"fetch issuers' keys":     a.watchIssuers,
 		"stop frozen principals":  a.identity.RunFreezes,
 		"apply retention":         a.prune,
+		"replace signing keys":    a.keyring.Run,
+		"deliver pushes":          a.pushes.Run,
 		"follow TLS files":        a.followCerts,
 		"summarise complaints":    a.complaints.run,
 		"follow limits":           a.followLimits,

@@ -151,7 +151,7 @@ func TestLimitsChangeWhileTheMeshRuns(t *testing.T) {
 	}
 	deadline := func() string {
 		t.Helper()
-		m.Caller("agent", a2a.JSONRPC, key).Do(t.Context(), a2a.SendMessage, parleytest.Message("m", "x"))
+		m.Caller("agent", a2a.JSONRPC, key).Do(t.Context(), a2a.SendMessage, parleytest.Message("", "x"))
 		page, err := m.Admin.Calls(t.Context(), control.CallFilter{}, control.List{Limit: 1})
 		if err != nil || len(page.Items) == 0 || page.Items[0].Deadline == nil {
 			t.Fatalf("%+v, %v", page, err)

@@ -11,16 +11,18 @@ import (
 // Ready is the content of the ready file: where a serving process answers.
 // Addresses are complete URLs without a trailing slash.
 type Ready struct {
-	PID      int    `json:"pid"`
-	Mesh     string `json:"mesh"`
-	Listen   string `json:"listen"`
-	Control  string `json:"control"`
-	GRPC     string `json:"grpc,omitempty"` // host:port
-	Ops      string `json:"ops,omitempty"`
-	Public   string `json:"public"`
-	Socket   string `json:"socket"`
-	AdminKey string `json:"adminKey"` // path of the admin key file
-	Data     string `json:"data"`
+	PID     int    `json:"pid"`
+	Mesh    string `json:"mesh"`
+	Listen  string `json:"listen"`
+	Control string `json:"control"`
+	GRPC    string `json:"grpc,omitempty"` // host:port for callers; the host may be "*.HOST"
+	// GRPCListen is the host:port that the gRPC listener is bound to.
+	GRPCListen string `json:"grpcListen,omitempty"`
+	Ops        string `json:"ops,omitempty"`
+	Public     string `json:"public"`
+	Socket     string `json:"socket"`
+	AdminKey   string `json:"adminKey"` // path of the admin key file
+	Data       string `json:"data"`
 }
 
 // writeJSONFile writes v whole or not at all, readable by its owner only.

@@ -52,6 +52,7 @@ func serveUntilTold(dir string) error {
 	if url := os.Getenv(storeVariable); url != "" {
 		cfg.Store = config.PostgresStore(url)
 		cfg.Postgres.Lease = time.Second
+		cfg.Push.Timeout = time.Second // and with it the lease of what was being delivered
 		cfg.Watch.First, cfg.Watch.Max = 50*time.Millisecond, 50*time.Millisecond
 	}
 	return app.Serve(ctx, cfg, app.Options{ReadyFile: readyFile(dir), LogTo: os.Stderr})

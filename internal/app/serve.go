@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/parley-mesh/parley/internal/gateway"
 	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/signon"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/telemetry"
@@ -78,6 +80,7 @@ func (a *App) openListeners(ctx context.Context) (err error) {
 		a.ready.Control = a.address(l.control)
 	}
 	if l.grpc != nil {
+		a.ready.GRPCListen = l.grpc.Addr().String()
 		a.ready.GRPC = a.cfg.PublicGRPCAddress(a.ready.Public, l.grpc.Addr())
 	}
 	if l.ops != nil {
@@ -126,10 +129,13 @@ func (a *App) openGateway(ctx context.Context) error {
 		Calls: calls, Tracer: a.measures.Tracer(), Log: a.log, Now: a.opts.Now,
 		Environment: c.Environment, PublicURL: a.ready.Public, PublicGRPC: a.ready.GRPC, Anonymous: c.Auth.Anonymous, CardsNeedCredential: c.Cards == "authenticated",
 		ClientCerts: a.clientCerts() != nil, OpenIDs: a.openIDs(), MetadataOf: a.metadata.URL,
-		Limits:   gatewayLimits(c.Limits),
-		Watch:    gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
-		TokenKey: a.store.Vault().Derive("list-tasks page tokens"),
-		EventKey: a.store.Vault().Derive("ids of events"),
+		Limits: gatewayLimits(c.Limits),
+
+		MessageWindow: c.Retention.Messages,
+		Watch:         gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
+		Push:          a.pushOptions(),
+		TokenKey:      a.store.Vault().Derive("list-tasks page tokens"),
+		EventKey:      a.store.Vault().Derive("ids of events"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
 	if err := gauges.Watch(a.measures.Meter()); err != nil {
@@ -142,10 +148,27 @@ func (a *App) openGateway(ctx context.Context) error {
 		return err
 	}
 	a.store.Heed(store.Heed{
-		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.limitsMayDiffer() },
+		Changed: func() { a.identity.Invalidate(); a.agents.Invalidate(); a.keyring.Invalidate(); a.limitsMayDiffer() },
 		Adopted: a.gateway.Adopt, Cancel: a.gateway.CancelHere, Look: a.gateway.Look,
 	})
 	return nil
+}
+
+// pushOptions are the parts of the push relay; nil where it is switched off.
+func (a *App) pushOptions() *gateway.PushOptions {
+	section := a.cfg.Push
+	if !section.Relay {
+		return nil
+	}
+	guard := a.guard()
+	o := &gateway.PushOptions{
+		Store: a.store, Events: a.store, Most: push.Limits{PerTask: section.PerTask, PerPrincipal: section.PerPrincipal},
+		CheckURL: func(raw string) error { _, err := guard.CheckWebhook(raw); return err },
+	}
+	if section.Callbacks {
+		o.Callback = cmp.Or(section.CallbackURL, a.ready.Public)
+	}
+	return o
 }
 
 func (a *App) openControl(context.Context) (err error) {
@@ -153,7 +176,7 @@ func (a *App) openControl(context.Context) (err error) {
 		Identity: a.identity, Registry: a.registry, Agents: a.store, Calls: a.store, Tasks: a.store,
 		Events: feed{a.hub, a.store, a.stopping}, Cancel: a.gateway, Standings: a.gateway.Standings, Status: a, Answers: a.store,
 		Metadata: a.metadata.URL(""), MeshID: a.store.MeshID(), Log: a.log, Now: a.opts.Now,
-		Apply: a.applyEngine(), Backup: a,
+		Apply: a.applyEngine(), Backup: a, Pushes: a.store, Deliver: a.pushes,
 	})
 	return err
 }
@@ -161,12 +184,13 @@ func (a *App) openControl(context.Context) (err error) {
 // startServers serves every listener in group.
 func (a *App) startServers(group *errgroup.Group) {
 	l := &a.listeners
+	pushed := door{gateway.CallbackPrefix, http.HandlerFunc(a.gateway.ServeCallback)}
 	edge, managed := door{gateway.Prefix, a.gateway}, door{control.Prefix + "/", a.control}
-	described := door{signon.MetadataPath, a.metadata}
-	both := doors{edge, managed, described}
+	described, keys := door{signon.MetadataPath, a.metadata}, door{jwksPath, http.HandlerFunc(a.serveJWKS)}
+	both := doors{edge, pushed, managed, described, keys}
 	main := both
 	if l.control != nil {
-		main = doors{edge, described}
+		main = doors{edge, pushed, described, keys}
 		a.start(group, l.control, doors{managed, described}, false)
 	}
 	a.start(group, l.edge, a.crossOrigin(main), false)

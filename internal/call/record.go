@@ -27,6 +27,10 @@ type Record struct {
 	// is no part of what is stored.
 	Moved bool
 
+	// Sent makes Begin look for an earlier call that sent the same message; nil
+	// where none is looked for. It is no part of what is stored.
+	Sent *Sent
+
 	Method        string // A2A method name, as "SendMessage"
 	CallerBinding string // A2A binding name, as "JSONRPC"
 	AgentBinding  string
@@ -51,6 +55,23 @@ type Record struct {
 
 	End
 }
+
+// Sent is what tells a message that is sent again from another one under the
+// same id.
+type Sent struct {
+	Digest [16]byte
+	Window time.Duration // how far back an earlier call counts; one that is open always does
+}
+
+// RepeatedError says that the caller has sent a message of that id to that agent
+// before.
+type RepeatedError struct {
+	First parley.CallID // the call that sent it
+	Same  bool          // it was the same message
+}
+
+// Error names the first call.
+func (e *RepeatedError) Error() string { return "sent before, in call " + e.First.String() }
 
 // End is how a call ended. A zero Ended means that the call is open.
 type End struct {
@@ -83,6 +104,9 @@ type Settlement struct {
 	// Insert is set where no Begin has succeeded: reads write one row, at their
 	// end. A row that a failed Begin has left all the same is ended.
 	Insert bool
+	// Unsent is set where nothing of the call's message was taken: it may be sent
+	// again.
+	Unsent bool
 	// Refusal is set where the mesh refused the call and nothing of it left:
 	// while the disk does not keep up, such a record may be left out.
 	Refusal bool

@@ -15,17 +15,28 @@ import (
 )
 
 func cardCommand(p *program) *cobra.Command {
-	return &cobra.Command{
+	var extended bool
+	cmd := &cobra.Command{
 		Use: "card URL|AGENT", Short: "Fetch an agent's card, check it and explain it; nothing is stored",
 		Long: `Let the mesh fetch an agent's card, check it, try its interfaces and explain what
 was found. Nothing is stored and nothing is executed. What looks like a name is
 taken as the name of a registered agent; anything with a dot, a colon or a slash
-is an address.`,
+is an address.
+
+--extended shows what a registered agent tells callers who are known: the card as
+the mesh serves it to you.`,
 		Example: `  parley card http://127.0.0.1:9000
   parley card agents.example.com/billing
-  parley card echo --output json`,
+  parley card echo --output json
+  parley card echo --extended`,
 		Args: arguments("URL|AGENT"),
-		RunE: p.managing(func(ctx context.Context, c *control.Client, args []string) error {
+	}
+	cmd.Flags().BoolVar(&extended, "extended", false, "the extended card of a registered agent, as the mesh shows it to you")
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if extended {
+			return p.extendedCard(c.Context(), args[0])
+		}
+		return p.managing(func(ctx context.Context, c *control.Client, args []string) error {
 			address, stored := args[0], json.RawMessage(nil)
 			if !strings.ContainsAny(address, ".:/") {
 				a, err := c.Agent(ctx, parley.AgentName(address))
@@ -45,8 +56,42 @@ is an address.`,
 				p.remark("the mesh uses an older card of %s; let it look again: parley agent refresh %s", args[0], args[0])
 			}
 			return verdict(report)
-		}),
+		})(c, args)
 	}
+	return cmd
+}
+
+// extendedCard shows the card that an agent has for callers who are known.
+func (p *program) extendedCard(ctx context.Context, agent string) error {
+	e, err := p.edge(agent, "")
+	if err != nil {
+		return err
+	}
+	card, err := e.GetExtendedCard(ctx)
+	if err != nil {
+		return err
+	}
+	if p.json() {
+		return p.document(wire{card})
+	}
+	var f facts
+	f.add("name", card.Name)
+	f.add("description", card.Description)
+	f.add("version", card.Version)
+	for _, s := range card.Skills {
+		f.add("skill", strings.TrimSpace(s.ID+" "+s.Name)+": "+s.Description)
+	}
+	for _, x := range card.Capabilities.Extensions {
+		text := x.URI
+		if x.Required {
+			text += " (every request must ask for it)"
+		}
+		f.add("extension", text)
+	}
+	for _, i := range card.SupportedInterfaces {
+		f.add("interface", fmt.Sprintf("%s %s at %s", i.ProtocolBinding, i.ProtocolVersion, i.URL))
+	}
+	return f.write(p.Out)
 }
 
 // verdict is an error where the card would not be registered.

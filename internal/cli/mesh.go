@@ -285,7 +285,8 @@ func connectionProblem(err error) string {
 		return problem
 	}
 	switch {
-	case strings.Contains(err.Error(), "malformed HTTP"): // net/http has no value for it
+	case strings.Contains(err.Error(), "malformed HTTP"), // net/http has no value for it,
+		strings.Contains(err.Error(), "readLoopPeekFailLocked: %!w(<nil>)"): // nor for a server that speaks before it was asked
 		return "not with HTTP/1.1: give the address of listen (port 7400 by default), not that of grpc_listen"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "the connection broke before the answer came: what was asked may have been done; look before you ask again"

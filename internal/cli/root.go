@@ -121,7 +121,7 @@ the one that --server names.`,
 	root.AddCommand(
 		serveCommand(p), configCommand(p), applyCommand(p), loginCommand(p), logoutCommand(p), whoamiCommand(p),
 		ownerCommand(p), principalCommand(p), keyCommand(p), agentCommand(p), cardCommand(p),
-		sendCommand(p), taskCommand(p), callsCommand(p), eventsCommand(p), storeCommand(p), doctorCommand(p),
+		sendCommand(p), taskCommand(p), callsCommand(p), pushCommand(p), eventsCommand(p), storeCommand(p), doctorCommand(p),
 		backupCommand(p), restoreCommand(p),
 		versionCommand(p),
 	)

@@ -31,6 +31,7 @@ type sending struct {
 	task, context, reference string
 	data, files              []string
 	timeout                  span
+	push, pushToken          string
 }
 
 func sendCommand(p *program) *cobra.Command {
@@ -49,6 +50,7 @@ may be "-" for the input, and may be left out where --data or --file is given.`,
   parley send billing "check this" --data order.json --file receipt.pdf
   parley send billing "4711" --task 0a1b2c
   parley --data ./data send echo "hello"
+  parley send billing "report" --no-wait --push https://hooks.example.com/parley
   parley send billing "report" --no-wait --reference case-4711 --output json`,
 		Args: argumentsBetween(1, "AGENT", "TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.send(cmd.Context(), &s, args) },
@@ -62,11 +64,16 @@ may be "-" for the input, and may be left out where --data or --file is given.`,
 	flags.StringArrayVar(&s.data, "data", nil, "JSON file to send as structured data, - for the input (repeatable); the mesh's data directory stands before the verb: parley --data DIR send")
 	flags.StringArrayVar(&s.files, "file", nil, "file to send (repeatable)")
 	flags.Var(&s.timeout, "timeout", "how long to wait in all, such as 30s; 0 for as long as it takes")
+	flags.StringVar(&s.push, "push", "", "URL to which the mesh pushes what happens to the task; see parley push listen")
+	flags.StringVar(&s.pushToken, "push-token", "", "token that those pushes carry; a secret of 24 bytes or more also signs them (Standard Webhooks)")
 	cmd.MarkFlagsMutuallyExclusive("stream", "no-wait")
 	return cmd
 }
 
 func (p *program) send(ctx context.Context, s *sending, args []string) error {
+	if s.pushToken != "" && s.push == "" {
+		return usagef("--push-token belongs to --push, which is missing")
+	}
 	message, err := p.firstMessage(s, args[1:])
 	if err != nil {
 		return err
@@ -103,6 +110,7 @@ func (p *program) converse(ctx context.Context, s *sending, e *edge, message a2a
 			return err
 		}
 		message = newMessage(v.task.ID, v.task.ContextID, a2a.TextPart(text))
+		s.push = "" // the task has it
 		v.nextTurn()
 	}
 }
@@ -110,6 +118,9 @@ func (p *program) converse(ctx context.Context, s *sending, e *edge, message a2a
 // turn sends one message and shows the answer.
 func (p *program) turn(ctx context.Context, s *sending, e *edge, v *viewer, m a2a.Message) error {
 	in := a2a.SendMessageRequest{Message: m}
+	if s.push != "" {
+		in.Configuration = &a2a.SendMessageConfiguration{PushConfig: &a2a.TaskPushNotificationConfig{URL: s.push, Token: s.pushToken}}
+	}
 	if s.stream {
 		stream, err := e.SendStreamingMessage(ctx, in)
 		if err != nil {
@@ -118,7 +129,10 @@ func (p *program) turn(ctx context.Context, s *sending, e *edge, v *viewer, m a2
 		return p.follow(ctx, stream, v)
 	}
 	if s.noWait {
-		in.Configuration = &a2a.SendMessageConfiguration{ReturnImmediately: true}
+		if in.Configuration == nil {
+			in.Configuration = &a2a.SendMessageConfiguration{}
+		}
+		in.Configuration.ReturnImmediately = true
 	}
 	answer, err := e.SendMessage(ctx, in)
 	if err != nil {

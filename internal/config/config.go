@@ -33,6 +33,8 @@ type Config struct {
 	Limits    Limits
 	Retention Retention
 	Agents    Agents
+	Keys      Keys
+	Push      Push
 	Watch     Watch
 	Log       Log
 	Telemetry Telemetry
@@ -142,7 +144,10 @@ type Retention struct {
 	Journal       time.Duration
 	JournalEvents int
 	JournalSize   ByteSize
-	Sweep         time.Duration // pause between two removals
+	// Messages is how long a repeated message is known as one.
+	Messages    time.Duration
+	DeadLetters time.Duration
+	Sweep       time.Duration // pause between two removals
 }
 
 // Agents says how the registry keeps its view of agents current.
@@ -151,11 +156,34 @@ type Agents struct {
 	ProbeTimeout time.Duration // one request of a binding probe
 }
 
+// Keys says how long the keys with which the mesh signs are used.
+type Keys struct {
+	Rotation time.Duration // age at which a key is replaced
+	Overlap  time.Duration // how long a replaced key stays published
+}
+
 // Watch says how the mesh asks about tasks that nobody watches.
 type Watch struct {
 	First      time.Duration // pause before the first question
 	Max        time.Duration // longest pause
 	Concurrent int           // questions at once
+}
+
+// Push says how push notifications are relayed.
+type Push struct {
+	Relay        bool
+	Callbacks    bool          // agents that can push are asked to push to the mesh
+	CallbackURL  string        // under which agents reach the edge; empty: the public address; never ends in a slash
+	PerTask      int           // configs
+	PerPrincipal int           // configs for tasks that are not final
+	Keep         time.Duration // of configs, after their task is final and all is delivered
+
+	Timeout    time.Duration // of one attempt to deliver
+	GiveUp     time.Duration // after an event happened, before it becomes a dead letter
+	RetryFirst time.Duration // pause after a first failed attempt; doubled after each
+	RetryMax   time.Duration // longest such pause
+	Concurrent int           // attempts at once
+	PerHost    int           // attempts at once at one host
 }
 
 // Log says what is logged and in which form.
@@ -251,11 +279,20 @@ func Default() *Config {
 		Auth:        Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Postgres:    Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:      defaultLimits(),
-		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Journal: 2 * day, JournalEvents: 10_000, JournalSize: 16 * MiB, Sweep: time.Hour},
+		Retention:   Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Journal: 2 * day, JournalEvents: 10_000, JournalSize: 16 * MiB, Messages: time.Hour, DeadLetters: 30 * day, Sweep: time.Hour},
 		Agents:      Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
+		Keys:        Keys{Rotation: 90 * day, Overlap: 7 * day},
 		Watch:       Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
+		Push:        defaultPush(),
 		Log:         Log{Level: LogInfo, Format: LogText},
 		Telemetry:   Telemetry{TracesSample: 1, MetricsInterval: time.Minute},
+	}
+}
+
+func defaultPush() Push {
+	return Push{
+		Relay: true, Callbacks: true, PerTask: 16, PerPrincipal: 10_000, Keep: time.Hour,
+		Timeout: 15 * time.Second, GiveUp: day, RetryFirst: 5 * time.Second, RetryMax: time.Hour, Concurrent: 256, PerHost: 8,
 	}
 }
 

@@ -29,6 +29,9 @@ func (c *Config) validate() []*Error {
 	if c.Watch.First > c.Watch.Max {
 		fail("watch.first", "is longer than watch.max ("+formatDuration(c.Watch.Max)+"): make it shorter, or watch.max longer")
 	}
+	if c.Push.RetryFirst > c.Push.RetryMax {
+		fail("push.retry_first", "is longer than push.retry_max ("+formatDuration(c.Push.RetryMax)+"): make it shorter, or push.retry_max longer")
+	}
 	if c.Limits.StreamsPerPrincipal > c.Limits.Streams {
 		fail("limits.streams_per_principal", "is more than limits.streams allows in all: lower it, or raise limits.streams")
 	}

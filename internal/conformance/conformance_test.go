@@ -19,7 +19,7 @@ type check func(t *testing.T, w *world)
 // checks are the tests of all rows that have one.
 func checks(t *testing.T) map[int]check {
 	all := map[int]check{}
-	for _, part := range []map[int]check{operationChecks, parameterChecks, conversationChecks, dataChecks, securityChecks, bindingChecks, guardChecks} {
+	for _, part := range []map[int]check{operationChecks, parameterChecks, conversationChecks, dataChecks, securityChecks, bindingChecks, guardChecks, pushChecks} {
 		for n, f := range part {
 			if all[n] != nil {
 				t.Fatalf("row %d has two tests", n)

@@ -33,7 +33,7 @@ type meshes struct {
 }
 
 // kind is how a mesh is set up.
-type kind struct{ strict, tls, tight, scoped bool }
+type kind struct{ strict, tls, tight, scoped, mute bool }
 
 // tightBurst is how many requests a tight mesh takes of anybody at once.
 const tightBurst = 12
@@ -59,7 +59,7 @@ func (m *meshes) through(caller, agent a2a.Binding) Side {
 		opt.Bindings = []a2a.Binding{agent}
 		opt.Credentials = map[string]string{"Bearer " + agentToken: "mesh"}
 		behind, url := a2atest.Start(t, opt)
-		return m.get(kind{strict: v.Strict, tls: v.TLS}).register(t, behind, url)
+		return m.get(kind{strict: v.Strict, tls: v.TLS, mute: v.Mute}).register(t, behind, url)
 	}}
 }
 
@@ -85,6 +85,7 @@ func startMesh(t *testing.T, k kind) *mesh {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen, cfg.A2A.StrictVersion, cfg.Log.Level = dir, "127.0.0.1:0", "127.0.0.1:0", "", k.strict, config.LogDebug
+	cfg.Push.Relay = !k.mute
 	if k.tls {
 		cfg.TLS.Cert, cfg.TLS.Key = writeCertificate(t, dir)
 	}

@@ -320,8 +320,28 @@ var operationChecks = map[int]check{
 			t.Errorf("the card declares %+v, want the scheme the client used", scheme)
 		}
 		seen := v.Agent.Seen()
-		if got := seen[len(seen)-1].Header.Get("Authorization"); got != v.Alice {
-			t.Errorf("the request carried the credential %q, want the caller's", got)
+		want := v.Alice
+		if w.through() {
+			want = "Bearer " + agentToken
+		}
+		if got := seen[len(seen)-1].Header.Get("Authorization"); got != want {
+			t.Errorf("the request carried the credential %q, want %q", got, want)
+		}
+	},
+	31: func(t *testing.T, w *world) {
+		opt := servedExtended()
+		opt.Reserved = []a2a.AgentExtension{{URI: extension}}
+		v := w.another(t, Variant{Agent: opt})
+		c := v.as(t, v.Alice).with("A2A-Extensions", extension)
+		send := func() string {
+			return c.call("SendMessage", say("tck-complete-task", nil)).header.Get("A2A-Extensions")
+		}
+		if got := send(); got != "" {
+			t.Errorf("by the public card the extension %q is active", got)
+		}
+		c.must("GetExtendedAgentCard", obj{})
+		if got := send(); got != extension {
+			t.Errorf("by the extended card %q is active, want %s", got, extension)
 		}
 	},
 }

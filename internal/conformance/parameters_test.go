@@ -272,6 +272,7 @@ var parameterChecks = map[int]check{
 		}
 	},
 	49: func(t *testing.T, w *world) {
+		w = w.another(t, Variant{Mute: true})
 		c := w.as(t, w.Alice)
 		id, _ := c.held("ref-hold", nil)
 		for m, params := range everyOperation(id) {

@@ -2,11 +2,10 @@ package conformance
 
 // Reasons that several rows share.
 var (
-	noPush     = open("push notifications are not offered yet; their operations say so (row 49)")
+	noPush     = open("the delivery of push notifications is not held to the rows yet")
 	noSigning  = open("cards are not signed yet; signatures of agents are taken out, since the card is changed")
 	noBinding  = never("there is no binding of our own")
 	noClient   = never("Parley passes on what its caller asks and begins nothing of this by itself")
-	noExtended = never("Parley declares no extended card")
 	toOperator = never("the duty of whoever runs an agent, in their documents")
 )
 
@@ -45,18 +44,18 @@ var operationRows = []Row{
 	{23, "3.1.6", Must, Server, "a subscription ends when the task does", "SubscribeEndsWithTask", "", ""},
 	{24, "3.1.6", Must, Server, "subscribing to a task that has ended is unsupported, to an unknown one finds none", "SubscribeNeedsLiveTask", "", ""},
 	{25, "3.1.6", Must, Server, "a task can be subscribed to in every state but the end states", "SubscribeInEveryLiveState", "", ""},
-	untested(26, "3.1.7", Must, Server, "a push configuration is kept until the task ends or it is deleted, and events are sent to it", noPush),
-	untested(27, "3.1.8", Must, Server, "a push configuration can be read, by those who may", noPush),
-	untested(28, "3.1.9", Must, Server, "all push configurations of a task are listed", noPush),
-	untested(29, "3.1.10", Must, Server, "deleting a push configuration is final and can be repeated", noPush),
-	{30, "3.1.11", Must, Client, "an extended card is asked for with a credential of a declared scheme", "ClientAuthenticatesForExtendedCard", "", noExtended},
-	untested(31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one from then on", open("no part of Parley uses extended cards yet")),
+	{26, "3.1.7", Must, Server, "a push configuration is kept until the task ends or it is deleted, and events are sent to it", "PushConfigIsKept", "", ""},
+	{27, "3.1.8", Must, Server, "a push configuration can be read, by those who may", "PushConfigCanBeRead", "", ""},
+	{28, "3.1.9", Must, Server, "all push configurations of a task are listed", "PushConfigsAreListed", "", ""},
+	{29, "3.1.10", Must, Server, "deleting a push configuration is final and can be repeated", "PushConfigIsDeletedForGood", "", ""},
+	{30, "3.1.11", Must, Client, "an extended card is asked for with a credential of a declared scheme", "ClientAuthenticatesForExtendedCard", "", ""},
+	{31, "3.1.11, 13.3", Should, Client, "an extended card takes the place of the public one from then on", "ExtendedCardReplacesPublicCard", never("the protocol package keeps no cards"), ""},
 }
 
 var parameterRows = []Row{
 	{32, "3.2.2", Must, Server, "sending waits by default until the task ends or waits for its caller, and returns artifacts and status", "SendWaitsByDefault", "", ""},
 	{33, "3.2.2", Must, Server, "with returnImmediately the answer comes while the task is at work", "SendReturnsImmediately", "", ""},
-	untested(34, "3.2.2", Must, Server, "returnImmediately leaves an inline push configuration in force", noPush),
+	{34, "3.2.2", Must, Server, "returnImmediately leaves an inline push configuration in force", "ReturningAtOnceKeepsPushConfig", "", ""},
 	{35, "proto", Should, Server, "acceptedOutputModes shape what the agent produces", "OutputModesAreRespected", "", ""},
 	{36, "proto, 3.2.4", Must, Server, "no more than historyLength messages come back, and they are the latest", "HistoryIsTrimmed", "", ""},
 	{37, "3.2.4", Should, Server, "with historyLength 0 there is no member history, in get, list and send", "HistoryZeroLeavesItOut", "", ""},
@@ -103,7 +102,7 @@ var conversationRows = []Row{
 
 var dataRows = []Row{
 	untested(74, "4.3.3, 13.2", Must, Server, "a push notification is authenticated as its configuration says", noPush),
-	untested(75, "4.3.3", Must, Client, "a receiver of push notifications answers 2xx and checks the task id", noPush),
+	{75, "4.3.3", Must, Client, "a receiver of push notifications answers 2xx and checks the task id", "ReceiverChecksTask", never("the reference agent receives no push notifications"), ""},
 	untested(76, "4.3.3", Should, Client, "a receiver verifies the source and takes repetitions", noPush),
 	untested(77, "4.3.3", Must, Server, "delivery to each configuration is tried at least once", noPush),
 	untested(78, "4.3.3", Should, Server, "a delivery times out after 10 to 30 s", noPush),
@@ -159,9 +158,9 @@ var guardRows = []Row{
 	{119, "13.1", Should, Server, "who may do what is documented", "AuthorizationIsDocumented", never("whom an agent serves is written by whoever runs it"), ""},
 	untested(120, "13.2", Should, Server, "deliveries are retried with back-off", noPush),
 	untested(121, "13.2", Should, Server, "push addresses are checked for where they lead", noPush),
-	untested(122, "13.2", Must, Client, "a receiver checks that a notification is genuine", noPush),
-	untested(123, "13.2", Should, Both, "push tokens are secrets and addresses https", noPush),
-	{124, "13.3", Must, Server, "an extended card needs a credential", "ExtendedCardNeedsCredential", "", noExtended},
+	{122, "13.2", Must, Client, "a receiver checks that a notification is genuine", "ReceiverChecksToken", never("the reference agent receives no push notifications"), ""},
+	{123, "13.2", Should, Both, "push tokens are secrets and addresses https", "PushSecretsAreSecret", never("the reference agent serves tests, on loopback"), ""},
+	{124, "13.3", Must, Server, "an extended card needs a credential", "ExtendedCardNeedsCredential", "", ""},
 	{125, "13.4", Should, Server, "limits on size and complexity, media types checked, HSTS", "InputIsLimited", "", ""},
 	{126, "13.4", Must, Both, "credentials do not show in logs", "LogsHoldNoCredentials", "", ""},
 	{127, "13.4", Should, Server, "failures to authenticate are logged and limited", "AuthFailuresAreLimited", never("the protocol package knows no credentials"), ""},

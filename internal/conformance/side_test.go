@@ -31,6 +31,7 @@ type Variant struct {
 	Agent  a2atest.Options
 	Strict bool // calls without a version are taken for 0.3
 	TLS    bool // the mesh serves TLS
+	Mute   bool // the mesh relays no push notifications
 }
 
 // Side is a column of the page in one pairing of bindings.

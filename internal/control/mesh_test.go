@@ -23,6 +23,7 @@ import (
 	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/identity"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 )
@@ -157,6 +158,8 @@ func newMesh(t *testing.T) *mesh {
 	m.nobody = m.principal(t, "ann")
 	s, err := control.NewServer(control.Options{
 		Answers:  m.db,
+		Pushes:   m.db,
+		Deliver:  push.NewDispatcher(push.Options{Outbox: m.db}),
 		Identity: m.dir, Registry: registry.New(registry.Options{Store: m.db, Inspector: m}), Agents: m.db,
 		Calls: m.db, Tasks: m.db, Events: feed{m.db, m}, Cancel: m, Status: m, MeshID: m.db.MeshID(),
 		Apply: m, Backup: m,

@@ -167,6 +167,11 @@ var RoleTable = map[string]Grants{
 	"getTask":        ownReads,
 	partTaskSnapshot: adminAlone,
 
+	"listPushes":      ownReads,
+	"retryPush":       stopping,
+	"listDeadLetters": ownReads,
+	"retryDeadLetter": stopping,
+
 	"listEvents":   watchers,
 	"streamEvents": watchers,
 }

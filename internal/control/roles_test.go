@@ -77,6 +77,11 @@ var cells = map[string]func(f *fixture, owner parley.OwnerName) asked{
 	"getCallTree": at("GET", "/calls/CALL/tree"),
 	"cancelCall":  at("POST", "/calls/CALL/cancel"),
 
+	"listPushes":      at("GET", "/pushes?owner=OWNER"),
+	"retryPush":       at("POST", "/pushes/none/retry"),
+	"listDeadLetters": at("GET", "/dead-letters?owner=OWNER"),
+	"retryDeadLetter": at("POST", "/dead-letters/none-1/retry"),
+
 	"listTasks":        at("GET", "/tasks"),
 	"getTask":          at("GET", "/tasks/OWNER-agent/TASK"),
 	"getTask#snapshot": at("GET", "/tasks/OWNER-agent/TASK?snapshot=true"),

@@ -54,6 +54,8 @@ type Options struct {
 	Apply    Applier
 	Backup   Backups
 	Answers  Answers
+	Pushes   Pushes
+	Deliver  Deliverer
 	// Standings tells how agents' addresses stand; nil where nobody knows.
 	Standings func(ctx context.Context, agent parley.AgentName) ([]registry.Standing, error)
 	// Metadata is the address of the mesh's description as a protected resource,
@@ -103,6 +105,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.callRoutes()
 	s.taskRoutes()
 	s.eventRoutes()
+	s.pushRoutes()
 	s.statusRoutes()
 	s.applyRoutes()
 	s.backupRoutes()

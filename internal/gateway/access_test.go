@@ -47,6 +47,7 @@ func TestWhoMayCall(t *testing.T) {
 	inside, outside := m.Key("alice", ""), m.Key("mallory", "elsewhere")
 	ctx, send := t.Context(), parleytest.Message("m", "x")
 	for _, b := range bindings {
+		send.Message.MessageID = fresh("m")
 		if reply, _ := m.Caller("agent", b, inside).Do(ctx, a2a.SendMessage, send); reply.Err != nil {
 			t.Errorf("%s: the owner's own caller is refused: %v", b, reply.Err)
 		}
@@ -114,6 +115,7 @@ func TestRevokedKeyAndSuspendedAgent(t *testing.T) {
 	if _, err := m.Admin.ResumeAgent(t.Context(), "agent"); err != nil {
 		t.Fatal(err)
 	}
+	send.Message.MessageID = fresh("m")
 	if reply, _ := c.Do(t.Context(), a2a.SendMessage, send); reply.Err != nil {
 		t.Errorf("a resumed agent: %v", reply.Err)
 	}
@@ -280,6 +282,8 @@ func TestCards(t *testing.T) {
 		{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
 		{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
 		{URL: m.Ready.GRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: "agents.second"},
+		{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V03},
+		{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V03},
 	}
 	if got := parsed.SupportedInterfaces; !reflect.DeepEqual(got, want) {
 		t.Errorf("the card names %+v, want %+v", got, want)
@@ -289,7 +293,7 @@ func TestCards(t *testing.T) {
 			t.Errorf("the card tells of %s: %s", inner, text)
 		}
 	}
-	if c := parsed.Capabilities; c.PushNotifications == nil || *c.PushNotifications || c.ExtendedAgentCard == nil || *c.ExtendedAgentCard {
+	if c := parsed.Capabilities; c.PushNotifications == nil || !*c.PushNotifications || c.ExtendedAgentCard == nil || !*c.ExtendedAgentCard {
 		t.Errorf("the card claims %+v", c)
 	}
 	for method, header := range map[string]string{http.MethodHead: "", http.MethodGet: tag} {

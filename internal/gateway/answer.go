@@ -12,16 +12,22 @@ func (g *Gateway) answer(ctx context.Context, c *Call) (reply *a2a.Reply, ok boo
 	switch m := c.req.Method; {
 	case m == a2a.ListTasks:
 		reply = g.listTasks(ctx, c)
-	case m.Streaming() && !g.streamsFrom(c.target.Agent):
+	case m.Streaming() && c.declares && !c.declared.streams:
 		reply = g.refuse(c, a2a.UnsupportedOperation("this agent does not stream: its card does not declare it; use SendMessage and GetTask"))
 	case m == a2a.SubscribeToTask:
 		if reply, ok = g.subscribe(ctx, c); !ok || reply.Stream != nil {
 			return reply, ok
 		}
-	case m.Push(), m.Sends() && c.req.Facts.InlinePush:
-		reply = g.refuse(c, a2a.NewError(a2a.ReasonPushNotSupported, "push notifications are not relayed by this mesh: subscribe to the task instead"))
+	case m.Push():
+		reply = g.answerPush(ctx, c)
 	case m == a2a.GetExtendedCard:
-		reply = g.refuse(c, a2a.UnsupportedOperation("the card of this agent has no extended form here"))
+		reply = g.extendedCard(ctx, c)
+	case m.Sends() && c.req.Facts.InlinePush:
+		err := g.takeInlinePush(ctx, c)
+		if err == nil {
+			return nil, false // the rest of the message is the agent's
+		}
+		reply = g.refuse(c, err)
 	default:
 		return nil, false
 	}

@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -41,6 +43,9 @@ func (g *Gateway) begin(ctx context.Context, c *Call) error {
 	defer cancel()
 	row := c.record
 	if err := g.Journal.Begin(writeCtx, &row); err != nil {
+		_, before := errors.AsType[*call.RepeatedError](err)
+		c.free = c.record.Sent != nil && !before // where the row was written all the same
+		c.record.Sent = nil
 		switch parley.KindOf(err) {
 		case parley.Internal, parley.Unavailable, parley.Timeout:
 			return notRecorded(c, err)

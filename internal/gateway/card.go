@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,10 +28,19 @@ type cards struct {
 }
 
 type rewritten struct {
-	version int64     // of the agent
-	created time.Time // of the agent: one of the same name may have come after another
-	raw     []byte
-	streams bool // the agent declares that it streams
+	version  int64     // of the agent
+	created  time.Time // of the agent: one of the same name may have come after another
+	raw      []byte
+	declared declared
+}
+
+// declared is what an agent's card promises and demands, as far as the mesh has
+// to know it.
+type declared struct {
+	streams    bool
+	extended   bool     // there is an extended card
+	extensions []string // URIs of all extensions
+	required   []string // URIs of those that every request has to ask for
 }
 
 // serveCard serves an agent's card with the mesh's address and the mesh's own
@@ -44,7 +55,7 @@ func (g *Gateway) serveCard(w http.ResponseWriter, r *http.Request, name parley.
 	if g.CardsNeedCredential {
 		cache = cardCachePrivate
 	}
-	if err := a2a.ServeCard(w, r, raw, cache); err != nil {
+	if err := a2a.ServeDocument(w, r, raw, cache); err != nil {
 		g.Log.Debug("card not delivered", "agent", name, "err", err)
 	}
 }
@@ -74,11 +85,16 @@ func (g *Gateway) cardFor(r *http.Request, name parley.AgentName) ([]byte, error
 	return card.raw, err
 }
 
-// streamsFrom reports whether the agent's card declares streaming. A card that
-// cannot be read says nothing against it.
-func (g *Gateway) streamsFrom(agent *registry.Agent) bool {
+// declaredBy is what the agent's card says: the extended one where the mesh has
+// seen it, which takes the public one's place (A2A 1.0, section 13.3). known is
+// false where the card cannot be read, which says nothing against what the agent
+// can do.
+func (g *Gateway) declaredBy(agent *registry.Agent) (d declared, known bool) {
+	if card, ok := g.extended.find(agent); ok {
+		return card.declared, true
+	}
 	card, err := g.rewrite(agent)
-	return err != nil || card.streams
+	return card.declared, err == nil
 }
 
 // rewrite gives the agent's card as the mesh shows it: all bindings at the
@@ -86,46 +102,92 @@ func (g *Gateway) streamsFrom(agent *registry.Agent) bool {
 func (g *Gateway) rewrite(agent *registry.Agent) (rewritten, error) {
 	g.cards.mu.Lock()
 	defer g.cards.mu.Unlock()
-	if kept, ok := g.cards.by[agent.Name]; ok && kept.version == agent.Version && kept.created.Equal(agent.CreatedAt) {
+	if kept, ok := g.cards.by[agent.Name]; ok && kept.of(agent) {
 		return kept, nil
 	}
-	address := g.PublicURL + Prefix + string(agent.Name) + "/"
-	no := false
-	to := a2a.CardRewrite{
-		Interfaces: []a2a.AgentInterface{
-			{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: a2a.V10},
-			{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: a2a.V10},
-		},
-		ExtendedAgentCard: &no,
-	}
-	if g.PublicGRPC != "" {
-		to.Interfaces = append(to.Interfaces, a2a.AgentInterface{URL: g.PublicGRPC, ProtocolBinding: a2a.GRPC, ProtocolVersion: a2a.V10, Tenant: TenantPrefix + string(agent.Name)})
-	}
-	if !g.anonymous[agent.Name] {
-		to.SecuritySchemes = g.schemes
-	}
-	raw, err := a2a.RewriteCard(agent.Card, to)
+	raw, err := g.served(agent, agent.Card)
 	if err != nil {
 		return rewritten{}, err
 	}
 	if len(g.cards.by) >= maxCards {
 		clear(g.cards.by)
 	}
-	shown := rewritten{version: agent.Version, created: agent.CreatedAt, raw: raw}
-	if flag, ok := jsonwire.Get(raw, "/capabilities/streaming"); ok {
-		shown.streams = string(flag) == "true"
-	}
+	shown := rewritten{version: agent.Version, created: agent.CreatedAt, raw: raw, declared: declaredIn(raw)}
 	g.cards.by[agent.Name] = shown
 	return shown, nil
+}
+
+// of reports whether the card was made of this version of this agent.
+func (r *rewritten) of(agent *registry.Agent) bool {
+	return r.version == agent.Version && r.created.Equal(agent.CreatedAt)
+}
+
+// served makes of a card of the agent's, the public or the extended one, what
+// callers are shown. Every card that the mesh serves passes here last.
+func (g *Gateway) served(agent *registry.Agent, card []byte) ([]byte, error) {
+	address := g.PublicURL + Prefix + string(agent.Name) + "/"
+	to := a2a.CardRewrite{
+		Interfaces:        g.interfaces(agent.Name, address),
+		PushNotifications: g.Push != nil, // the mesh sees to it, whatever the agent can do
+	}
+	if !g.anonymous[agent.Name] {
+		to.SecuritySchemes, to.OldSecurity = g.schemes, anyOf(g.schemes)
+	}
+	return a2a.RewriteCard(card, to)
+}
+
+// declaredIn reads a card that was rewritten before, and so is one.
+func declaredIn(card []byte) (d declared) {
+	flag := func(path string) bool {
+		value, ok := jsonwire.Get(card, path)
+		return ok && string(value) == "true"
+	}
+	d.streams, d.extended = flag("/capabilities/streaming"), flag("/capabilities/extendedAgentCard")
+	list, _ := jsonwire.Get(card, "/capabilities/extensions")
+	for _, one := range jsonwire.Elements(list) {
+		uri, _ := jsonwire.Get(one, "/uri")
+		name := jsonwire.String(uri)
+		if name == "" {
+			continue
+		}
+		d.extensions = append(d.extensions, name)
+		if must, ok := jsonwire.Get(one, "/required"); ok && string(must) == "true" {
+			d.required = append(d.required, name)
+		}
+	}
+	return d
+}
+
+// interfaces are the ways to an agent, in the order in which callers should take
+// them: version 1.0 in every binding, then 0.3.
+func (g *Gateway) interfaces(name parley.AgentName, address string) (all []a2a.AgentInterface) {
+	for _, version := range []a2a.Version{a2a.V10, a2a.V03} {
+		all = append(all,
+			a2a.AgentInterface{URL: address, ProtocolBinding: a2a.JSONRPC, ProtocolVersion: version},
+			a2a.AgentInterface{URL: address, ProtocolBinding: a2a.HTTPJSON, ProtocolVersion: version})
+		if i, ok := g.grpcInterface(name, version); ok {
+			all = append(all, i)
+		}
+	}
+	return all
 }
 
 // maxCards bounds the rewritten cards kept in memory; they are made again when
 // asked for.
 const maxCards = 10_000
 
+// anyOf are the requirements that any one of the schemes meets.
+func anyOf(schemes map[string]a2a.SecurityScheme) (all []a2a.SecurityRequirement) {
+	for _, name := range slices.Sorted(maps.Keys(schemes)) {
+		all = append(all, a2a.SecurityRequirement{Schemes: map[string]a2a.StringList{name: {}}})
+	}
+	return all
+}
+
 // schemesOf are the mesh's own ways to authenticate. No securityRequirements
 // stand beside them: the official Go SDK (2.4.0) fails to read a whole card that
-// has them in A2A's form, and callers of any SDK must be able to read it.
+// has them in A2A's form, and callers of any SDK must be able to read it. Readers of
+// 0.3 are told of them.
 func schemesOf(openIDs []string, clientCerts bool) map[string]a2a.SecurityScheme {
 	schemes := map[string]a2a.SecurityScheme{
 		"bearer": {HTTPAuth: &a2a.HTTPAuthScheme{Scheme: "Bearer", Description: "An API key of the mesh: Authorization: Bearer pk_…"}},

@@ -29,7 +29,7 @@ var passed = []string{"Accept-Language"}
 // life does not hang on the connection (A2A 1.0, section 3.5.2), and the
 // record tells how it ended.
 func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
-	streaming := c.req.Method.Streaming()
+	streaming := c.asks().Method.Streaming()
 	if streaming && !g.streams.take(c.record.Caller, g.limits()) {
 		return g.refuse(c, tooManyStreams(c))
 	}
@@ -37,13 +37,13 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	if streaming {
 		limit = g.limits().FirstByte
 	}
-	if !c.req.Method.ReadOnly() || streaming {
+	if !c.asks().Method.ReadOnly() || streaming {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(limit, func() { cancel(errDeadline) })
 	g.open.start(&c.record, cancel)
-	if c.req.Method.Sends() && c.sees.owned { // a further turn of a task
+	if c.asks().Method.Sends() && c.sees.owned { // a further turn of a task
 		g.open.follow(c.record.ID, c.sees.key)
 	}
 	done := func() {
@@ -61,6 +61,7 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	if err != nil {
 		reply = g.unanswered(ctx, c, err)
 	}
+	c.echo(reply)
 	if reply.Stream == nil {
 		done()
 		if streaming {
@@ -87,7 +88,7 @@ func (g *Gateway) send(ctx context.Context, c *Call) (*a2a.Reply, error) {
 		return nil, err
 	}
 	header := g.outgoing(c)
-	return g.exchange(ctx, c.target, shown, c.req, header)
+	return g.exchange(ctx, c.target, shown, c.asks(), header)
 }
 
 // exchange sends a request with the credential as it is shown now, and once
@@ -163,7 +164,7 @@ func present(h http.Header, p registry.Presented) http.Header {
 // endpoint is where the target's interface is reached, with the credential
 // where it goes into the query.
 func endpoint(t *registry.Target, p registry.Presented) a2a.Endpoint {
-	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.V10, Tenant: t.Interface.Tenant}
+	ep := a2a.Endpoint{URL: t.Interface.URL, Binding: a2a.Binding(t.Binding), Version: a2a.Version(t.Version), Tenant: t.Interface.Tenant}
 	if p.Query != "" && ep.Binding != a2a.GRPC { // which has no place for it
 		separator := "?"
 		if strings.Contains(ep.URL, "?") {

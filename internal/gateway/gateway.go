@@ -100,7 +100,8 @@ type Options struct {
 	// trailing slash; cards print it.
 	PublicURL string
 	// PublicGRPC is the host:port under which callers reach the gRPC listener, as
-	// cards print it; empty where there is none.
+	// cards print it; empty where there is none. With a host of "*.HOST" each agent
+	// is reached as NAME.HOST.
 	PublicGRPC string
 	// OpenIDs are the addresses of the metadata of issuers whose tokens are
 	// taken; cards name them.
@@ -117,7 +118,12 @@ type Options struct {
 	CardsNeedCredential bool
 
 	Limits Limits
-	Watch  WatchOptions
+	// MessageWindow is how long a message that is sent again is known as such;
+	// 0 or less for never.
+	MessageWindow time.Duration
+	Watch         WatchOptions
+	// Push is the push relay; nil where it is switched off.
+	Push *PushOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
 	// EventKey keys the ids of events; at least 32 bytes.
@@ -155,6 +161,7 @@ type Gateway struct {
 	watch     *watcher
 	anonymous map[parley.AgentName]bool
 	cards     cards
+	extended  extendedCards
 	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
 	hubs      hubs
@@ -162,6 +169,7 @@ type Gateway struct {
 	standings *standings
 	bounds    atomic.Pointer[Limits] // in force; Options.Limits are those of the start
 	rates     rates
+	relays    *relays
 
 	lostMu    sync.Mutex
 	lostTasks map[call.TaskKey]int // looks in a row at which the agent did not know the task; guarded by lostMu
@@ -173,13 +181,15 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, open: newOpenCalls(),
 		anonymous: map[parley.AgentName]bool{},
-		cards:     cards{by: map[parley.AgentName]rewritten{}}, schemes: schemesOf(o.OpenIDs, o.ClientCerts),
+		cards:     cards{by: map[parley.AgentName]rewritten{}},
+		extended:  extendedCards{by: map[parley.AgentName]extended{}},
+		schemes:   schemesOf(o.OpenIDs, o.ClientCerts),
 		streams:   streamSlots{of: map[parley.PrincipalName]int{}},
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
-		standings: newStandings(),
-		hubs:      hubs{of: map[call.TaskKey]*hub{}, regains: make(chan struct{}, regainsMax)},
-		ids:       stream.NewIDs(o.EventKey),
+		standings: newStandings(), relays: newRelays(),
+		hubs: hubs{of: map[call.TaskKey]*hub{}, regains: make(chan struct{}, regainsMax)},
+		ids:  stream.NewIDs(o.EventKey),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
@@ -204,7 +214,10 @@ func (g *Gateway) Restore(ctx context.Context) error {
 		return err
 	}
 	g.Adopt(records)
-	return nil
+	if g.Push == nil {
+		return nil
+	}
+	return g.restoreRelays(ctx)
 }
 
 // Adopt takes up open calls that another process had, each with a task. Where that
@@ -229,10 +242,15 @@ func (g *Gateway) Adopt(records []*call.Record) {
 	})
 }
 
-// Run watches the tasks that nobody follows, until ctx ends. It returns once all
-// streams of agents have ended.
+// Run watches the tasks that nobody follows, and those of which somebody is to
+// be told, until ctx ends. It returns once all streams of agents have ended.
 func (g *Gateway) Run(ctx context.Context) error {
-	g.watch.run(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { g.watch.run(ctx) })
+	if g.Push != nil {
+		both.Go(func() { g.runRelays(ctx) })
+	}
+	both.Wait()
 	g.open.cancelAll(errShutdown)
 	g.hubs.running.Wait()
 	return nil

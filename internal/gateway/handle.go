@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"time"
 
@@ -21,12 +22,15 @@ const HeaderCallID = "Parley-Call-Id"
 // Call is one request on its way through the gateway.
 type Call struct {
 	req     *a2a.Request
-	early   *a2a.Error // what the request line or a header has wrong, told once the caller is known
-	badName error      // what is wrong with the agent's name in the address
+	instead *a2a.Request // goes to the agent in its place; nil for none
+	early   *a2a.Error   // what the request line or a header has wrong, told once the caller is known
+	badName error        // what is wrong with the agent's name in the address
 	from    Arrival
 
 	caller   *identity.Caller // nil until identified
 	target   *registry.Target // nil until resolved
+	declared declared         // by the agent's card
+	declares bool             // the card could be read
 	placing  placing
 	record   call.Record
 	begun    bool              // the record is in the store
@@ -39,10 +43,12 @@ type Call struct {
 	arrived time.Time
 	lapsed  time.Time // end of the last step
 	sees    seen
-	after   int64         // the last event of the task that the caller has seen
-	resumes bool          // the caller goes on behind it
-	missed  bool          // it says so, and there is no such event
-	turnOf  parley.CallID // the call that began the task this one names; zero for none
+	after   int64                           // the last event of the task that the caller has seen
+	resumes bool                            // the caller goes on behind it
+	missed  bool                            // it says so, and there is no such event
+	free    bool                            // nothing of its message was taken: it may be sent again
+	turnOf  parley.CallID                   // the call that began the task this one names; zero for none
+	wants   *a2a.TaskPushNotificationConfig // of the call's own task, until it is kept; nil for none
 }
 
 // seen is what the exchange showed of a task.
@@ -76,6 +82,9 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 	if err := g.resolve(ctx, c); err != nil { // whom, and may they?
 		return g.refuse(c, err)
 	}
+	if err := g.negotiate(c); err != nil { // by which extensions?
+		return g.refuse(c, err)
+	}
 	if err := g.own(ctx, c); err != nil { // are the tasks and contexts it names the caller's?
 		return g.refuse(c, err)
 	}
@@ -92,6 +101,9 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 		return own
 	}
 	if err := g.begin(ctx, c); err != nil { // intent, durable in a batch; no record, no call
+		if before, ok := errors.AsType[*call.RepeatedError](err); ok {
+			return g.repeat(ctx, c, before) // what came of it then?
+		}
 		return g.refuse(c, err)
 	}
 	return g.accept(ctx, c, g.forward(ctx, c)) // the agent's answer, checked
@@ -143,6 +155,14 @@ func (c *Call) locate(ctx context.Context) *a2a.Error {
 		c.to(name)
 	}
 	return err
+}
+
+// asks is what the agent is asked.
+func (c *Call) asks() *a2a.Request {
+	if c.instead != nil {
+		return c.instead
+	}
+	return c.req
 }
 
 // lap notes that a step is over.

@@ -3,11 +3,9 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
-	"github.com/parley-mesh/parley/internal/jsonwire"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -131,15 +129,7 @@ func (g *Gateway) ask(ctx context.Context, key call.TaskKey, m a2a.Method, param
 	if err := target.Ready(); err != nil {
 		return nil, err
 	}
-	raw, err := jsonwire.Marshal(params)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := g.shown(ctx, target)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := g.exchange(ctx, target, shown, &a2a.Request{Method: m, Params: raw, Version: a2a.V10}, http.Header{})
+	reply, err := g.askAt(ctx, target, m, params)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,9 @@ func (g *Gateway) read(ctx context.Context, c *Call) error {
 	c.record.MessageID = q.Facts.MessageID
 	c.record.TaskID = q.Facts.TaskID
 	c.record.ContextID = q.Facts.ContextID
+	if err == nil {
+		g.identifyMessage(c)
+	}
 	g.lap(c, "read")
 	if err != nil {
 		return err

@@ -137,7 +137,9 @@ func TestAgentThatMixesUpItsClients(t *testing.T) {
 		for _, b := range bindings {
 			t.Run(what+" by "+string(b), func(t *testing.T) {
 				agent.Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply { return a2a.Answer(q.Method, tc.answer) })
+				tc.in.Message.MessageID = fresh("m")
 				reply, id := m.Caller("agent", b, bob).Do(t.Context(), a2a.SendMessage, tc.in)
+				tc.in.Message.MessageID = fresh("m")
 				wantErr(t, "send", reply, a2a.ReasonInvalidAgentResponse)
 				mustNotLeak(t, reply)
 				wantCall(t, m, id, "crash", "foreign_id")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mesh/parley/internal/call"
+	"github.com/parley-mesh/parley/internal/parley"
 )
 
 // errPageToken says that a page token was not made by this mesh for this
@@ -53,5 +54,29 @@ func tokenSum(key []byte, f call.TaskFilter, body []byte) []byte {
 		mac.Write([]byte(part))
 	}
 	mac.Write(body)
+	return mac.Sum(nil)[:tokenMAC]
+}
+
+// configToken makes the cursor behind a page's last push notification config. It
+// is bound to the caller and the task.
+func configToken(key []byte, caller parley.PrincipalName, task call.TaskKey, last string) string {
+	return base64.RawURLEncoding.EncodeToString(append(configTokenSum(key, caller, task, last), last...))
+}
+
+// openConfigToken gives the id behind which a page begins.
+func openConfigToken(key []byte, caller parley.PrincipalName, task call.TaskKey, token string) (after string, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) <= tokenMAC || !hmac.Equal(raw[:tokenMAC], configTokenSum(key, caller, task, string(raw[tokenMAC:]))) {
+		return "", errPageToken
+	}
+	return string(raw[tokenMAC:]), nil
+}
+
+func configTokenSum(key []byte, caller parley.PrincipalName, task call.TaskKey, last string) []byte {
+	mac := hmac.New(sha256.New, key)
+	for _, part := range []string{"push notification configs", string(caller), string(task.Agent), task.Instance, task.ID, last} {
+		mac.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part))))
+		mac.Write([]byte(part))
+	}
 	return mac.Sum(nil)[:tokenMAC]
 }

@@ -92,18 +92,8 @@ func everyOperation(t *testing.T, m *parleytest.Mesh, ref *a2atest.Agent, c *par
 	reply, id = c.Do(ctx, a2a.GetTask, a2a.GetTaskRequest{ID: "no-such-task"})
 	wantErr(t, "get a task that is not there", reply, a2a.ReasonTaskNotFound)
 	wantCall(t, m, id, "caller_error", "TASK_NOT_FOUND")
-	reply, _ = c.Do(ctx, a2a.ListPushConfigs, a2a.ListPushConfigsRequest{TaskID: done})
-	wantErr(t, "push configurations", reply, a2a.ReasonPushNotSupported)
 	reply, _ = c.Do(ctx, a2a.GetExtendedCard, a2a.GetExtendedCardRequest{})
 	wantErr(t, "extended card", reply, a2a.ReasonUnsupportedOperation)
-	push := parleytest.Message(fresh("tck-complete"), "hi")
-	push.Configuration = &a2a.SendMessageConfiguration{PushConfig: &a2a.TaskPushNotificationConfig{URL: "https://hook.example.com/"}}
-	before := len(ref.Seen())
-	reply, _ = c.Do(ctx, a2a.SendMessage, push)
-	wantErr(t, "inline push configuration", reply, a2a.ReasonPushNotSupported)
-	if len(ref.Seen()) != before {
-		t.Error("a send with a push target reached the agent")
-	}
 }
 
 func mustSend(t *testing.T, c *parleytest.Caller, in a2a.SendMessageRequest) *a2a.Task {
@@ -174,7 +164,12 @@ func TestSameBindingPassesBytes(t *testing.T) {
 		{a2a.HTTPJSON, "message:send", params, restAnswer, "application/a2a+json"},
 	} {
 		t.Run(string(tc.binding), func(t *testing.T) {
-			m, agent := start(t, nil, tc.binding)
+			m := parleytest.Start(t, parleytest.Options{})
+			agent := parleytest.NewAgent(t, tc.binding)
+			card := parleytest.Card(agent.URL, tc.binding)
+			card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "https://ext.example.com/a"}, {URI: "https://ext.example.com/b"}}
+			agent.SetCard(card)
+			m.Add(control.NewAgent{Name: "agent", URL: agent.URL})
 			key := m.Key("alice", "")
 			var got bytes.Buffer
 			agent.Serve(func(w http.ResponseWriter, r *http.Request) {

@@ -180,6 +180,8 @@ func (g *Gateway) ForgetInstance(agent parley.AgentName, instance string) {
 	g.standings.forget(agent, instance, false)
 }
 
-// ForgetAgent drops what is known of the addresses of an agent that was
-// removed.
-func (g *Gateway) ForgetAgent(agent parley.AgentName) { g.standings.forget(agent, "", true) }
+// ForgetAgent drops what is known of an agent that was removed.
+func (g *Gateway) ForgetAgent(agent parley.AgentName) {
+	g.standings.forget(agent, "", true)
+	g.extended.forget(agent)
+}

@@ -27,7 +27,13 @@ func (g *Gateway) end(ctx context.Context, c *Call, reply *a2a.Reply) *a2a.Reply
 	}
 	g.measure(c, reply)
 	// A task that the caller learns of must be the caller's, durably, before.
+	if c.begun {
+		c.free = c.unsent(reply)
+	}
 	err := g.write(ctx, c, c.newTask() || g.Mates != nil && c.sees.fresh)
+	if err == nil && reply.Err == nil && reply.Facts.Kind != a2a.KindMessage {
+		err = g.subscribeInline(ctx, c)
+	}
 	switch {
 	case err != nil && reply.Err != nil && !c.newTask(): // nothing that could be hidden
 		g.Log.Error("call not settled", "call", c.record.ID, "agent", c.record.Agent, "err", err)
@@ -71,7 +77,7 @@ func (g *Gateway) write(ctx context.Context, c *Call, wait bool) error {
 		c.record.Ended, c.record.Total = now, now.Sub(c.arrived)
 	}
 	row := c.record
-	s := call.Settlement{Record: &row, Insert: !c.begun, Refusal: !c.begun && !c.read}
+	s := call.Settlement{Record: &row, Insert: !c.begun, Refusal: !c.begun && !c.read, Unsent: c.free}
 	if c.sees.changed {
 		s.Task, s.Context = c.indexed(now), c.sees.context
 	}
@@ -96,6 +102,9 @@ func (g *Gateway) close(ctx context.Context, c *Call) {
 		} else { // this call has shown it first: nobody else waits for it
 			g.finishHere(ctx, c.sees.key, c.sees.state)
 		}
+	}
+	if c.sees.changed && c.sees.key != (call.TaskKey{}) {
+		g.nudge(ctx, c.sees.key)
 	}
 	if !waits {
 		g.count(ctx, c)

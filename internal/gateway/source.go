@@ -240,6 +240,12 @@ func (g *Gateway) accepted(ctx context.Context, c *Call, f a2a.Frame) *a2a.Error
 	if err := g.bind(ctx, c); err != nil {
 		return g.unbound(ctx, c, err).Err
 	}
+	if f.Facts.Kind == a2a.KindMessage {
+		c.wants = nil // there is no task to tell of
+	}
+	if err := g.subscribeInline(ctx, c); err != nil {
+		return g.unbound(ctx, c, err).Err
+	}
 	return nil
 }
 

@@ -123,7 +123,7 @@ func (s *openedStream) relay(ctx context.Context, first a2a.Frame) error {
 		inner: s.inner, sees: &sees, first: &first, id: c.record.ID,
 		exchange: s.exchange, cancel: s.cancel, done: s.done,
 	}
-	sub := s.g.subscription(c, c.sees.key)
+	sub := s.g.subscriber(c, c.sees.key)
 	if c.resumes { // from the journal on
 		sub.seq = c.after
 	} else {

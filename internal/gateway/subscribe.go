@@ -12,8 +12,8 @@ import (
 // in gRPC it is metadata.
 const HeaderLastEventID = "Last-Event-Id"
 
-// subscription makes the caller's stream of a task's events.
-func (g *Gateway) subscription(c *Call, key call.TaskKey) *subscription {
+// subscriber makes the caller's stream of a task's events.
+func (g *Gateway) subscriber(c *Call, key call.TaskKey) *subscription {
 	return &subscription{g: g, call: c, prefix: g.ids.Prefix(key)}
 }
 
@@ -108,7 +108,7 @@ func (g *Gateway) finished(c *Call, last int64) *hub {
 // seen last, or with the task as the journal tells it. It gives nil where the
 // journal does not hold enough for that, or the hub has ended meanwhile.
 func (g *Gateway) attach(ctx context.Context, c *Call, h *hub) (*subscription, error) {
-	s := g.subscription(c, h.key)
+	s := g.subscriber(c, h.key)
 	s.h, s.seq = h, c.after
 	if !c.resumes {
 		frame, seq, ok, err := h.whole(ctx, func(seq int64) map[string]any {

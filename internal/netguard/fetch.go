@@ -28,6 +28,7 @@ type FetchOptions struct {
 	Timeout       time.Duration // the whole exchange; zero: DefaultFetchTimeout
 	UserAgent     string        // empty: "parley"
 	TLS           *tls.Config   // nil: the system's roots
+	Webhooks      bool          // public addresses also at ports from 1024 on, as CheckWebhook lets them be
 }
 
 // FetchClient asks strangers' servers for documents: cards, keys, metadata.
@@ -52,10 +53,17 @@ func (g *Guard) FetchClient(opts FetchOptions) *FetchClient {
 	}
 }
 
+func fetchPurpose(scheme string, webhooks bool) purpose {
+	if webhooks {
+		return purpose{scheme: scheme, ownPorts: true, clientName: "webhooks"}
+	}
+	return purpose{scheme: scheme, onlyPort: 443, clientName: "fetches"}
+}
+
 func (g *Guard) fetchTransport(scheme string, opts FetchOptions) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil, // see the package comment
-		DialContext:            g.dial(purpose{scheme: scheme, onlyPort: 443, clientName: "fetches"}),
+		DialContext:            g.dial(fetchPurpose(scheme, opts.Webhooks)),
 		TLSClientConfig:        tlsConfig(opts.TLS),
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ResponseHeaderTimeout:  opts.HeaderTimeout,
@@ -72,6 +80,7 @@ type Request struct {
 	Body      []byte      // sent as it is
 	MaxBody   int64       // for this fetch, instead of the client's; zero: the client's
 	AnyStatus bool        // hand out every response but redirects instead of failing unless 2xx
+	NoBody    bool        // leave the response's body unread, whatever its size and form
 }
 
 // Response is what came back, whole.
@@ -159,6 +168,9 @@ func (f *fetch) read(resp *http.Response) (*Response, error) {
 	}
 	if !f.request.AnyStatus && (resp.StatusCode < 200 || resp.StatusCode > 299) {
 		return out, f.failStatus(resp, fmt.Sprintf("answered with status %d", resp.StatusCode))
+	}
+	if f.request.NoBody {
+		return out, nil
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, f.fail(ReasonProtocol, "answered compressed although that was not asked for: turn compression off for this path", nil)

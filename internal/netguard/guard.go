@@ -76,6 +76,7 @@ func (g *Guard) Allowed(addr netip.Addr) bool {
 type purpose struct {
 	scheme     string // "http" or "https"
 	onlyPort   uint16 // the one port allowed on public addresses; 0: any
+	ownPorts   bool   // public addresses not at the ports of well-known services, but for 443
 	clientName string // as a refusal names it
 }
 
@@ -96,6 +97,8 @@ func (g *Guard) check(addr netip.AddrPort, p purpose) error {
 		return refuse("would be reached over plain http, which is only for addresses inside network.allow", FixAllowOrHTTPS)
 	case p.onlyPort != 0 && addr.Port() != p.onlyPort:
 		return refuse("is a public address, where "+p.clientName+" use port 443 only", FixAllow)
+	case p.ownPorts && !webhookPort(addr.Port()):
+		return refuse("is a public address, where "+p.clientName+" use port 443, or one from 1024 on", FixAllow)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2agrpc"
 	"github.com/parley-mesh/parley/internal/control"
@@ -32,7 +34,7 @@ func (m *Mesh) Caller(agent parley.AgentName, binding a2a.Binding, key string) *
 	}
 	endpoint := a2a.Endpoint{URL: m.URL(agent), Binding: binding, Version: a2a.V10}
 	if binding == a2a.GRPC {
-		endpoint.URL, endpoint.Tenant = "http://"+m.Ready.GRPC, gateway.TenantPrefix+string(agent)
+		endpoint.URL, endpoint.Tenant = "http://"+m.Ready.GRPCListen, gateway.TenantPrefix+string(agent)
 	}
 	return &Caller{mesh: m, Conn: &a2a.Conn{
 		Client: &a2a.Client{Transport: m.http, GRPC: &a2agrpc.Client{Pool: m.grpc}}, Header: header, Endpoint: endpoint,
@@ -62,8 +64,12 @@ func (c *Caller) Do(ctx context.Context, m a2a.Method, params any) (*a2a.Reply, 
 	return reply, reply.Received.Get(gateway.HeaderCallID)
 }
 
-// Message is a request that sends a text under a message id.
+// Message is a request that sends a text under a message id; without one, under
+// an id of its own.
 func Message(id, text string) a2a.SendMessageRequest {
+	if id == "" {
+		id = uuid.NewString()
+	}
 	return a2a.SendMessageRequest{Message: a2a.Message{MessageID: id, Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart(text)}}}
 }
 

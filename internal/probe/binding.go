@@ -40,11 +40,11 @@ func (f finding) proven() bool { return f.result == registry.ProbeOK }
 
 // bind asks for a task that cannot exist and compares the shape of the answer
 // with the binding's.
-func (l *look) bind(ctx context.Context, i registry.Interface, binding a2a.Binding) finding {
+func (l *look) bind(ctx context.Context, i registry.Interface, binding a2a.Binding, version a2a.Version) finding {
 	ctx, cancel := context.WithTimeout(ctx, l.limits.Probe)
 	defer cancel()
 	id := uuid.NewString()
-	request, err := l.getTask(ctx, i, binding, id)
+	request, err := l.getTask(ctx, i, binding, version, id)
 	if err != nil {
 		return finding{result: err.Error()}
 	}
@@ -55,14 +55,22 @@ func (l *look) bind(ctx context.Context, i registry.Interface, binding a2a.Bindi
 	if got.status == http.StatusUnauthorized || got.status == http.StatusForbidden {
 		return finding{result: registry.ProbeUnauthorized, heard: true}
 	}
-	if binding == a2a.JSONRPC {
-		return judgeRPC(got, id)
+	switch {
+	case binding == a2a.JSONRPC && version == a2a.V03:
+		return judgeRPC(got, id, "JSON-RPC of A2A 0.3", rpcGetTask03)
+	case binding == a2a.JSONRPC:
+		return judgeRPC(got, id, "JSON-RPC", string(a2a.GetTask))
+	case version == a2a.V03:
+		return judgeREST03(got)
 	}
 	return judgeREST(got)
 }
 
-// getTask makes the request of the probe in a binding.
-func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Binding, id string) (*http.Request, error) {
+// rpcGetTask03 is GetTask as JSON-RPC of 0.3 names it.
+const rpcGetTask03 = "tasks/get"
+
+// getTask makes the request of the probe in a binding and version.
+func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Binding, version a2a.Version, id string) (*http.Request, error) {
 	u, err := url.Parse(i.URL)
 	if err != nil {
 		return nil, err
@@ -71,14 +79,20 @@ func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Bi
 	var body []byte
 	if binding == a2a.JSONRPC {
 		method, accept = http.MethodPost, "application/json"
-		params, err := jsonwire.Marshal(a2a.GetTaskRequest{Tenant: i.Tenant, ID: id})
+		name, ask := string(a2a.GetTask), a2a.GetTaskRequest{Tenant: i.Tenant, ID: id}
+		if version == a2a.V03 {
+			name, ask.Tenant = rpcGetTask03, "" // 0.3 has no tenants
+		}
+		params, err := jsonwire.Marshal(ask)
 		if err != nil {
 			return nil, err
 		}
-		body = jsonwire.AppendCall(nil, jsonwire.Quote(id), string(a2a.GetTask), params)
+		body = jsonwire.AppendCall(nil, jsonwire.Quote(id), name, params)
 	} else {
 		path := strings.TrimSuffix(u.EscapedPath(), "/")
-		if i.Tenant != "" {
+		if version == a2a.V03 {
+			path += "/v1"
+		} else if i.Tenant != "" {
 			path += "/" + url.PathEscape(i.Tenant)
 		}
 		if u, err = atPath(*u, path+"/tasks/"+id); err != nil {
@@ -94,7 +108,7 @@ func (l *look) getTask(ctx context.Context, i registry.Interface, binding a2a.Bi
 		r.Header.Set("Content-Type", "application/json")
 	}
 	r.Header.Set("User-Agent", userAgent)
-	r.Header.Set(a2a.HeaderVersion, string(a2a.V10))
+	r.Header.Set(a2a.HeaderVersion, string(version)) // 0.3 has no such header, but agents of both versions know it
 	l.present(r.URL, r.Header)
 	return r, nil
 }
@@ -116,21 +130,25 @@ func (l *look) ask(r *http.Request) (answer, error) {
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// judgeRPC judges an answer as JSON-RPC's.
-func judgeRPC(got answer, id string) finding {
+// judgeRPC judges an answer as JSON-RPC's. name is the binding's and method what was
+// asked for.
+func judgeRPC(got answer, id, name, method string) finding {
 	f := finding{heard: true}
 	in, problems := jsonwire.ParseAnswer(got.body, nil, jsonwire.CheckOptions{Lax: true})
 	switch {
 	case problems != nil:
-		f.result = notThe("JSON-RPC", got)
+		f.result = notThe(name, got)
 	case in.Error == nil:
-		f.result = "JSON-RPC: knows a task that nobody made, where TaskNotFound was expected"
+		f.result = name + ": knows a task that nobody made, where TaskNotFound was expected"
 	default:
 		e := a2a.DecodeRPC(in.Error)
-		f = judgeError("JSON-RPC", e)
+		f = judgeError(name, e)
+		if e.RPCCode == jsonwire.CodeMethodNotFound {
+			f.result = name + ": does not know " + method + "; an agent of another version of A2A answers so"
+		}
 		// An agent that could not read the request cannot repeat its id.
 		if f.proven() && !jsonwire.SameID(in.ID, jsonwire.Quote(id)) {
-			f.result = "JSON-RPC: answered with another id than it was asked with"
+			f.result = name + ": answered with another id than it was asked with"
 		}
 		f.sure = f.proven()
 	}
@@ -160,6 +178,35 @@ func judgeREST(got answer) finding {
 	return f
 }
 
+// judgeREST03 judges an answer as that of HTTP+JSON in 0.3, which leaves the shape of
+// errors open. Agents answer with an object that has a message and, of some SDKs, the
+// number of A2A's error; a program that has no such path answers with another object.
+func judgeREST03(got answer) finding {
+	const name = "HTTP+JSON of A2A 0.3"
+	f := finding{heard: true}
+	code, _ := jsonwire.Get(got.body, "/code")
+	text, has := jsonwire.Get(got.body, "/message")
+	if inner, ok := jsonwire.Get(got.body, "/error/message"); ok && !has {
+		text, has = inner, true
+	}
+	words := strings.ToLower(jsonwire.String(text))
+	named := string(code) == "-32001" || strings.Contains(words, "task") && strings.Contains(words, "not found")
+	_, rpc := jsonwire.Get(got.body, "/jsonrpc")
+	switch {
+	case jsonwire.Valid(got.body, jsonwire.Limits{}) != nil || rpc || got.status >= 300 && !has:
+		f.result = notThe(name, got)
+	case got.status < 300:
+		f.result = name + ": knows a task that nobody made, where TaskNotFound was expected"
+	case named:
+		f.result, f.sure = registry.ProbeOK, true
+	case got.status == http.StatusTooManyRequests || got.status > http.StatusNotImplemented:
+		f.result = fmt.Sprintf("%s: not available now (HTTP %d)", name, got.status)
+	default:
+		f.result = fmt.Sprintf("%s: answered HTTP %d for an unknown task, where TaskNotFound was expected", name, got.status)
+	}
+	return f
+}
+
 // judgeError judges an error that came in a binding's own shape. Agents name
 // A2A's errors by reason, and the rest by whatever reason they like: there the
 // code tells.
@@ -169,11 +216,11 @@ func judgeError(binding string, e *a2a.Error) finding {
 	case e.Reason == a2a.ReasonTaskNotFound:
 		f.result = registry.ProbeOK
 	case e.Reason == a2a.ReasonVersionNotSupported:
-		f.result = binding + ": refuses A2A 1.0 (VersionNotSupported)"
+		f.result = binding + ": refuses this version of A2A (VersionNotSupported)"
 	case e.HTTP == http.StatusUnauthorized, e.HTTP == http.StatusForbidden:
 		f.result = registry.ProbeUnauthorized
 	case e.RPCCode == jsonwire.CodeMethodNotFound:
-		f.result = binding + ": does not know GetTask; an agent of A2A 0.3 answers so"
+		f.result = binding + ": does not know GetTask"
 	case e.RPCCode == jsonwire.CodeParse, e.RPCCode == jsonwire.CodeInvalidRequest:
 		f.result = binding + ": could not read a GetTask request"
 	case e.HTTP == http.StatusTooManyRequests, e.HTTP > http.StatusNotImplemented:

@@ -40,6 +40,9 @@ func (l *look) readCard(raw []byte) error {
 		}
 		l.found.Interfaces = append(l.found.Interfaces, kept)
 	}
+	if a2a.OldCard(raw) {
+		l.problem(registry.Note, "", "the card is one of A2A 0.3; what callers of 1.0 send is translated", "")
+	}
 	l.explainSecurity(card)
 	return nil
 }

@@ -47,7 +47,7 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 	answered, closed, refused := false, -1, 0 // answered: by a place that is no last resort
 	for _, p := range places {
 		origin := p.url.Scheme + "://" + p.url.Host
-		if silent[origin] || p.lastResort && answered || p.old && best.kind >= cardV03 {
+		if silent[origin] || p.lastResort && answered {
 			continue
 		}
 		s := l.see(ctx, p)
@@ -66,16 +66,12 @@ func (l *look) hunt(ctx context.Context, places []place) ([]byte, error) {
 		if s.kind > best.kind {
 			best, bestPlace, bestURL = s, p, p.url.String()
 		}
-		if best.kind == cardV10 {
+		if best.kind >= cardV03 {
 			break
 		}
 	}
-	switch {
-	case best.kind == notJSON:
+	if best.kind == notJSON {
 		return nil, l.nothingFound(refused == len(l.found.Tried), closed)
-	case best.kind == cardV03:
-		l.problem(registry.Refusal, "", "the card at "+bestURL+" is one of A2A 0.3, which the mesh does not speak yet", "serve a 1.0 card, with supportedInterfaces at protocolVersion 1.0")
-		return nil, l.fail(parley.Unsupported, "the agent shows a card of A2A 0.3, which the mesh does not speak yet: it needs one with supportedInterfaces at protocolVersion 1.0")
 	}
 	l.found.CardURL, l.found.ETag, l.atHost = bestURL, best.etag, bestPlace.host
 	return best.card, nil
@@ -103,8 +99,8 @@ func (l *look) nothingFound(allRefused bool, closed int) error {
 func (l *look) see(ctx context.Context, p place) sighting {
 	header := http.Header{
 		"Accept": {"application/json, application/a2a+json"},
-		// An agent that speaks 0.3 as well shows its 0.3 card to whoever does
-		// not say this.
+		// An agent of both versions shows its 0.3 card to whoever does not say
+		// this; one of 0.3 alone does not know it.
 		a2a.HeaderVersion: {string(a2a.V10)},
 	}
 	conditional := l.request.Exact && l.request.ETag != "" && l.request.Card != nil
@@ -181,7 +177,7 @@ func documentKind(raw []byte) kindOfDocument {
 		return notJSON
 	case has("supportedInterfaces"):
 		return cardV10
-	case has("url") && (has("protocolVersion") || has("preferredTransport") || has("skills")):
+	case a2a.OldCard(raw) && (has("protocolVersion") || has("preferredTransport") || has("skills")):
 		return cardV03
 	case has("skills") && has("name"):
 		return cardV10

@@ -209,7 +209,8 @@ func TestAddressThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestOldCardIsNamed(t *testing.T) {
+// TestOldCardIsTaken from either place; it has to be one that can be used.
+func TestOldCardIsTaken(t *testing.T) {
 	for _, place := range []string{"/.well-known/agent.json", "/.well-known/agent-card.json"} {
 		w := newWorld()
 		w.site(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -220,11 +221,14 @@ func TestOldCardIsNamed(t *testing.T) {
 			fmt.Fprint(rw, v03)
 		}))
 		in, kind, text := look(t, w.inspector(), registry.InspectRequest{URL: "https://example.com/"})
-		if kind != parley.Unsupported || !strings.Contains(text, "A2A 0.3, which the mesh does not speak yet") || in.Card != nil {
-			t.Errorf("%s: kind %v, %s", place, kind, text)
+		if text != "" || in.CardURL != "https://example.com"+place || string(in.Card) != v03 || in.Use != -1 {
+			t.Errorf("%s: kind %v, %s, card at %q", place, kind, text, in.CardURL)
 		}
-		if got := in.Tried[len(in.Tried)-1].Result; place == "/.well-known/agent.json" && got != "an agent card of A2A 0.3" {
-			t.Errorf("%s: tried %v", place, in.Tried)
+		if got := in.Tried[len(in.Tried)-1].Result; got != "an agent card of A2A 0.3" || !strings.Contains(lines(in, registry.Note), "one of A2A 0.3") {
+			t.Errorf("%s: tried %v, %v", place, in.Tried, in.Problems)
+		}
+		if got := in.Interfaces[0]; got.Version != "0.3" || got.Binding != "JSONRPC" || !strings.HasPrefix(got.Probe, "HTTP 404: no JSON-RPC of A2A 0.3 answer") {
+			t.Errorf("%s: %+v", place, got)
 		}
 	}
 }
@@ -260,7 +264,7 @@ func TestHostileDocuments(t *testing.T) {
 		{"an array", `[]`, parley.AgentFailed, "not an agent card"},
 		{"not UTF-8", "{\"name\":\"\xff\"}", parley.Invalid, ""},
 		{"no interface", cardOf(""), parley.Invalid, "supportedInterfaces"},
-		{"no interface that is spoken", cardOf("", face{"https://example.com/", "JSONRPC", "0.3"}), parley.Invalid, "no interface can be used"},
+		{"no interface that is spoken", cardOf("", face{"https://example.com/", "JSONRPC", "0.2"}), parley.Invalid, "no interface can be used"},
 		{"too many interfaces", cardOf("", slices.Repeat([]face{rpc("https://example.com/")}, 65)...), parley.Invalid, "lists 65 interfaces, at most 64"},
 		{"a bad address", cardOf("", rpc("/rpc")), parley.Invalid, "supportedInterfaces[0].url"},
 		{"a secret", cardOf(`,"documentationUrl":"https://example.com/?api_key=0a1b2c3d4e5f6a7b"`, rpc("https://example.com/")), parley.Invalid, "documentationUrl: looks like"},

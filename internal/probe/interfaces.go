@@ -15,9 +15,10 @@ import (
 
 const notProbed = "not probed: the card names too many interfaces"
 
-// probe asks every usable interface which binding answers there, and chooses
-// the first proven one in the card's order. An interface whose address is not
-// permitted is a warning as long as another one is left.
+// probe asks every usable interface which binding and version answer there, and
+// chooses the first proven one in the card's order: of those of A2A 1.0 if there is
+// one, since nothing has to be translated for it, else of the others. An interface
+// whose address is not permitted is a warning as long as another one is left.
 func (l *look) probe(ctx context.Context) error {
 	all := l.found.Interfaces
 	findings := make([]finding, len(all))
@@ -51,21 +52,23 @@ func (l *look) probe(ctx context.Context) error {
 	if refused == probes {
 		return l.nonePermitted(findings)
 	}
-	l.found.Use = slices.IndexFunc(all, func(i registry.Interface) bool { return i.Probe == registry.ProbeOK })
+	l.found.Use = slices.IndexFunc(all, func(i registry.Interface) bool {
+		return i.Probe == registry.ProbeOK && i.SpeaksVersion() == string(a2a.V10)
+	})
+	if l.found.Use < 0 {
+		l.found.Use = slices.IndexFunc(all, func(i registry.Interface) bool { return i.Probe == registry.ProbeOK })
+	}
 	return nil
 }
 
 // spoken tells whether calls to the interface are possible at all.
 func spoken(i registry.Interface) bool {
-	alone := a2a.AgentCard{SupportedInterfaces: []a2a.AgentInterface{
-		{URL: i.URL, ProtocolBinding: a2a.Binding(i.Binding), ProtocolVersion: a2a.Version(i.Version)},
-	}}
-	_, ok := alone.SelectInterface(a2a.V10, a2a.JSONRPC, a2a.HTTPJSON, a2a.GRPC)
-	return ok
+	binding, version := a2a.Binding(i.Binding), a2a.Version(i.SpeaksVersion())
+	return slices.Contains([]a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON, a2a.GRPC}, binding) && (version == a2a.V10 || version == a2a.V03)
 }
 
-// probeOne probes one interface: in the binding of its label and, where
-// something else answers over HTTP, in the other one that may be meant.
+// probeOne probes one interface: in the binding and version of its label and, where
+// something else answers over HTTP, in the other ones that may be meant.
 func (l *look) probeOne(ctx context.Context, i *registry.Interface) finding {
 	if a2a.Binding(i.Binding) == a2a.GRPC {
 		return l.bindGRPC(ctx, i)
@@ -74,17 +77,50 @@ func (l *look) probeOne(ctx context.Context, i *registry.Interface) finding {
 	if a2a.Binding(i.Binding) == other {
 		label, other = other, label
 	}
-	f := l.bind(ctx, *i, label)
+	version := a2a.Version(i.SpeaksVersion())
+	second := otherVersion(version)
+	f := l.bind(ctx, *i, label, version)
 	i.Probe = f.result
 	if f.proven() || f.result == registry.ProbeUnauthorized || !f.heard {
 		return f
 	}
-	if g := l.bind(ctx, *i, other); g.proven() && g.sure {
-		i.Probe, i.Behaves = registry.ProbeOK, string(other)
-		g.odd = fmt.Sprintf("is labelled %s, but %s answers there, which is used", label, other)
+	for _, try := range []manner{{label, second}, {other, version}} {
+		g := l.bind(ctx, *i, try.binding, try.version)
+		if !g.proven() || !g.sure {
+			continue
+		}
+		i.Probe = registry.ProbeOK
+		if try.binding != label {
+			i.Behaves = string(try.binding)
+		} else {
+			i.BehavesVersion = string(try.version)
+		}
+		g.odd = fmt.Sprintf("is labelled %s, but %s answers there, which is used", manner{label, version}, try)
 		return g
 	}
 	return f
+}
+
+// otherVersion is the version to try where the one of the label does not answer.
+func otherVersion(v a2a.Version) a2a.Version {
+	if v == a2a.V10 {
+		return a2a.V03
+	}
+	return a2a.V10
+}
+
+// manner is a way to speak at an address.
+type manner struct {
+	binding a2a.Binding
+	version a2a.Version
+}
+
+// String is the manner in words. 1.0 is what is meant where no version is said.
+func (m manner) String() string {
+	if m.version == a2a.V10 {
+		return string(m.binding)
+	}
+	return string(m.binding) + " of A2A " + string(m.version)
 }
 
 // report tells what the probes found.

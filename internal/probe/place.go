@@ -7,9 +7,8 @@ import (
 	"github.com/parley-mesh/parley/internal/netguard"
 )
 
-// Where cards live below a base address: by A2A 1.0 (section 8.2), and where
-// versions before 0.3 put them. The old place is asked only to tell whoever
-// registers such an agent what it is.
+// Where cards live below a base address: by A2A 0.3 and 1.0 (section 8.2), and where
+// versions before put them, which is asked last.
 const (
 	wellKnown    = "/.well-known/agent-card.json"
 	oldWellKnown = "/.well-known/agent.json"
@@ -18,8 +17,6 @@ const (
 // place is one address at which a card may be.
 type place struct {
 	url *url.URL
-	// old marks the place of cards that the mesh does not speak.
-	old bool
 	// lastResort marks plain http for a bare host: asked only where https did
 	// not answer at all.
 	lastResort bool
@@ -62,21 +59,21 @@ func below(u *url.URL, asGiven, lastResort bool) []place {
 		}
 	}
 	var list []place
-	add := func(u *url.URL, old, host bool) {
+	add := func(u *url.URL, host bool) {
 		for _, p := range list {
 			if p.url.String() == u.String() {
 				return
 			}
 		}
-		list = append(list, place{url: u, old: old, lastResort: lastResort, host: host})
+		list = append(list, place{url: u, lastResort: lastResort, host: host})
 	}
 	if asGiven || named {
-		add(u, strings.HasSuffix(u.Path, oldWellKnown), false)
+		add(u, false)
 	}
 	for _, name := range []string{wellKnown, oldWellKnown} {
 		for _, prefix := range []string{base, ""} {
 			if at, err := atPath(url.URL{Scheme: u.Scheme, Host: u.Host}, prefix+name); err == nil { // prefix is a path that was parsed before
-				add(at, name == oldWellKnown, prefix != base)
+				add(at, prefix != base)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/parley"
@@ -29,8 +30,21 @@ type Interface struct {
 	Tenant  string `json:"tenant,omitempty"`
 	// Probe is what answered: "ok", "unauthorized", or what went wrong.
 	Probe string `json:"probe,omitempty"`
-	// Behaves is the binding that really answered, where it is not the label.
-	Behaves string `json:"behaves,omitempty"`
+	// Behaves is the binding that really answered, where it is not the label, and
+	// BehavesVersion the version.
+	Behaves        string `json:"behaves,omitempty"`
+	BehavesVersion string `json:"behavesVersion,omitempty"`
+}
+
+// SpeaksVersion is the version to use at the interface, major and minor: what
+// answered where the probe knows it, else the label.
+func (i Interface) SpeaksVersion() string {
+	if i.BehavesVersion != "" {
+		return i.BehavesVersion
+	}
+	major, rest, _ := strings.Cut(i.Version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return strings.TrimSuffix(major+"."+minor, ".")
 }
 
 // Agent is something registered that does work.

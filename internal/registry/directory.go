@@ -17,8 +17,10 @@ type Target struct {
 	Agent *Agent
 	// Interface is the one calls go to, where Ready is nil.
 	Interface Interface
-	// Binding is what is spoken there, whatever the card's label says.
+	// Binding and Version are what is spoken there, whatever the card's label says.
+	// Version has major and minor alone.
 	Binding string
+	Version string
 	// Credential is what to show at the interface; nil for none. It is already
 	// known to be for the interface's origin.
 	Credential *Credential
@@ -206,7 +208,7 @@ func (d *Directory) load(ctx context.Context, name parley.AgentName) (*Target, e
 
 // newTarget is the target at an interface, which is shown c where c is for it.
 func newTarget(a *Agent, at Interface, c *Credential) (*Target, error) {
-	t := &Target{Agent: a, Interface: at, Binding: at.Speaks()}
+	t := &Target{Agent: a, Interface: at, Binding: at.Speaks(), Version: at.SpeaksVersion()}
 	if !c.For(at.URL) {
 		return t, nil
 	}

@@ -83,6 +83,7 @@ func (t *tx) leave(gone departures, name parley.PrincipalName, createdAt int64) 
 	for _, sql := range []string{
 		`DELETE FROM api_keys WHERE principal = ?`, `DELETE FROM principal_names WHERE principal = ?`,
 		`DELETE FROM identities WHERE principal = ?`, `DELETE FROM answers WHERE principal = ?`,
+		`DELETE FROM push_relays WHERE principal = ?`,
 	} {
 		if _, err := t.run(sql, string(name)); err != nil {
 			return err

@@ -98,6 +98,7 @@ type begin struct {
 	context int64
 	now     time.Time
 	use     useMark
+	sent    int64 // the key of the row of record.Sent, where it has one
 }
 
 // errLeft is how a begin ends that nobody waits for any more.
@@ -106,6 +107,9 @@ var errLeft = errors.New("whoever began the call has left")
 func (b *begin) write(tx *tx) error {
 	if b.left.Load() {
 		return errLeft
+	}
+	if err := b.send(tx); err != nil {
+		return err
 	}
 	if err := b.claim(tx); err != nil {
 		return err
@@ -196,9 +200,13 @@ func (b *begin) ended(err error) {
 // that of a settlement is. Only the commit tells whether it can be, so that
 // such a Begin waits for it under durability relaxed as well, and sets r.Seq.
 //
+// The same goes for a message that the record says to look for, unless it is
+// certain that this process alone could have sent it, and has not.
+//
 // Errors: parley.Unavailable and parley.Exhausted as the package says,
-// parley.Conflict where the id is taken, parley.Denied where the context
-// belongs to another principal; then nothing was written.
+// parley.Conflict where the id is taken, or with a *call.RepeatedError where the
+// message was sent before, parley.Denied where the context belongs to another
+// principal; then nothing was written.
 func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 	const op parley.Op = "store.begin"
 	b := &begin{db: db, record: *r}
@@ -206,7 +214,12 @@ func (db *DB) Begin(ctx context.Context, r *call.Record) error {
 		b.context, b.now = db.contextHash(contextKey{r.Agent, r.Instance, r.ContextID}), db.opt.Now()
 		db.contexts.add(b.context)
 	}
-	b.waited = db.opt.Durability == Strict || r.ContextID != "" || db.w.trouble() != nil || db.w.behind(op) != nil
+	fresh := true
+	if r.Sent != nil {
+		b.sent = db.sentKey(r)
+		fresh = db.sent.first(b.sent)
+	}
+	b.waited = db.opt.Durability == Strict || r.ContextID != "" || !fresh || db.w.trouble() != nil || db.w.behind(op) != nil
 	if !b.waited {
 		// The call is open from here on: what it causes may arrive before the
 		// commit.
@@ -368,6 +381,11 @@ func (k *settlement) write(tx *tx) error {
 	}
 	if k.Insert && !k.Refusal { // else its begin has left a mark, or it was no use of the agent
 		if err := k.use.write(tx, &k.db.uses, k.Record.Agent, k.Record.Begun); err != nil {
+			return err
+		}
+	}
+	if k.Unsent {
+		if _, err := tx.run(freeSent, k.db.sentKey(k.Record), k.Record.ID[:]); err != nil {
 			return err
 		}
 	}

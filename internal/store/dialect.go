@@ -15,6 +15,7 @@ type dialect struct {
 	insertEvent     string
 	lastSeq         string
 	callOrder       string // the column in whose order calls were begun
+	now             string // the time of the database, in microseconds
 }
 
 // callStart and callOver are the columns of a begun call, and those that its end
@@ -44,6 +45,7 @@ var sqliteDialect = dialect{
 	insertEvent: `INSERT INTO events (seq, ` + eventColumns + `) VALUES (?, ` + eventValues + `)`,
 	lastSeq:     selectLastSeq,
 	callOrder:   "seq",
+	now:         `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`,
 }
 
 var postgresDialect = dialect{
@@ -56,4 +58,5 @@ var postgresDialect = dialect{
 	insertEvent: `INSERT INTO events (` + eventColumns + `) VALUES (` + eventValues + `)`,
 	lastSeq:     `SELECT last FROM feed`,
 	callOrder:   "num",
+	now:         pgNow,
 }

@@ -90,13 +90,14 @@ func (db *DB) Principals(ctx context.Context, owner parley.OwnerName, after parl
 
 // SavePrincipal implements identity.Store. It sets p.Version. An owner that
 // does not exist is parley.Invalid, as is the calling side of an agent that
-// does not exist, or is another owner's or of another environment.
+// does not exist, or is another owner's or of another environment. What a
+// frozen one has subscribed to ends.
 func (db *DB) SavePrincipal(ctx context.Context, p *identity.Principal, events ...parley.Event) error {
 	roles, err := encode(p.Roles)
 	if err != nil {
 		return db.fault("store.save_principal", parley.Subject(p.Name), err)
 	}
-	agent := p.Agent
+	agent, name, frozen := p.Agent, p.Name, !p.FrozenAt.IsZero() // the writer may come to it after ctx is done
 	return db.save(ctx, saving{
 		op: "store.save_principal", what: "principal", name: string(p.Name), version: &p.Version, owner: string(p.Owner),
 		exists: existsPrincipal,
@@ -108,6 +109,12 @@ func (db *DB) SavePrincipal(ctx context.Context, p *identity.Principal, events .
 		update: `UPDATE principals SET owner = ?2, environment = ?3, agent = ?4, roles = ?5, description = ?6, created_at = ?7, frozen_at = ?8, frozen_reason = ?9, version = ?10
 			WHERE name = ?1 AND version = ?10 - 1`,
 		values: []driver.Value{string(p.Name), string(p.Owner), string(p.Environment), string(p.Agent), roles, p.Description, micros(p.CreatedAt), micros(p.FrozenAt), p.FrozenReason},
+		after: func(tx *tx) error {
+			if !frozen {
+				return nil
+			}
+			return tx.endSubscriptions(name)
+		},
 	}, events)
 }
 

@@ -106,7 +106,8 @@ func (t *tx) instanceChanged(op parley.Op, agent, id string) error {
 	return parley.E(op, parley.Conflict, parley.Subject(agent), "the instance has changed meanwhile: read it again and repeat the change", nil)
 }
 
-// DeleteInstance implements registry.Store. Tasks and records that name it stay.
+// DeleteInstance implements registry.Store. Tasks and records that name
+// it stay; what is subscribed to of those tasks goes.
 func (db *DB) DeleteInstance(ctx context.Context, agent parley.AgentName, id string, version int64, events ...parley.Event) error {
 	const op parley.Op = "store.delete_instance"
 	err := db.w.do(ctx, statements(func(tx *tx) error {
@@ -116,6 +117,9 @@ func (db *DB) DeleteInstance(ctx context.Context, agent parley.AgentName, id str
 			return err
 		case n == 0:
 			return tx.instanceChanged(op, string(agent), id)
+		}
+		if _, err := tx.run(`DELETE FROM push_relays WHERE agent = ? AND instance = ?`, string(agent), id); err != nil {
+			return err
 		}
 		return tx.instancesChanged(events)
 	}))

@@ -222,6 +222,7 @@ func (e *entry) ended(err error) {
 	e.db.journals.learn(e.Task, e.end)
 	e.Done(e.end.last, nil)
 	e.db.journals.wake(e.Task)
+	e.db.opt.Journaled(e.Task)
 }
 
 // Append adds frames to the journal of a task and gives the number of the last

@@ -87,6 +87,9 @@ type Options struct {
 	// 16384.
 	BacklogMax int
 	Journal    stream.Limits // of one task
+	// Journaled is told of every task whose journal this process made longer. It
+	// is called by the writer and must return at once.
+	Journaled func(task call.TaskKey)
 }
 
 func (o *Options) check() error {
@@ -108,6 +111,9 @@ func (o *Options) check() error {
 	}
 	if o.Notify == nil {
 		o.Notify = func(int64) {}
+	}
+	if o.Journaled == nil {
+		o.Journaled = func(call.TaskKey) {}
 	}
 	defaults := func(n *int, value int) {
 		if *n <= 0 {
@@ -135,6 +141,7 @@ type DB struct {
 
 	contextSecret []byte        // keys the hashes of contexts
 	contexts      contextFilter // of SQLite
+	sent          sentFilter    // of SQLite
 	live          *live
 	journals      *journals
 	gone          departures
@@ -236,6 +243,9 @@ func (db *DB) openSQLite(ctx context.Context) error {
 		return err
 	}
 	if err := db.loadFilter(ctx); err != nil {
+		return err
+	}
+	if err := db.loadSent(ctx); err != nil {
 		return err
 	}
 	return db.openVault(ctx)

@@ -111,10 +111,13 @@ func (b *begin) pipe(q *pipeline) bool {
 	if b.left.Load() || b.written || b.use.wrote || b.db.uses.wants(r.Agent, r.Begun) {
 		return false
 	}
+	if r.ContextID != "" && b.db.gone[r.Caller] != nil {
+		return false
+	}
+	if r.Sent != nil {
+		q.add(claimSent, sentValues(b.sent, r)...)
+	}
 	if r.ContextID != "" {
-		if b.db.gone[r.Caller] != nil {
-			return false
-		}
 		q.add(claimContext, b.context, string(r.Caller), b.now.UnixMicro())
 	}
 	q.add(b.db.sql.insertCall, append(beginColumns(r), b.db.pg.id.Load())...)
@@ -126,7 +129,7 @@ func (b *begin) wasWritten() { b.written = true }
 func (k *settlement) pipe(q *pipeline) bool {
 	r := k.Record
 	claims := k.Task != nil || k.Context != ""
-	if k.written || r.Moved || len(k.Events) > 0 || claims && k.db.gone[r.Caller] != nil {
+	if k.written || r.Moved || k.Unsent || len(k.Events) > 0 || claims && k.db.gone[r.Caller] != nil {
 		return false
 	}
 	if k.Insert && !k.Refusal && (k.use.wrote || k.db.uses.wants(r.Agent, r.Begun)) {

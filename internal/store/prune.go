@@ -23,20 +23,28 @@ type Cutoffs struct {
 	Tasks      time.Time
 	Unfinished time.Time // tasks that are not final and not updated since; journals without events likewise
 	Journal    time.Time // events of tasks before
+	Messages   time.Time // ids of messages sent before, but those of open calls stay
+	Letters    time.Time // pushes given up before
 }
 
 // Pruned counts what a Prune deleted.
-type Pruned struct{ Calls, Events, Tasks, Contexts, Frames int64 }
+type Pruned struct{ Calls, Events, Tasks, Contexts, Frames, Messages int64 }
 
 // Prune deletes what is older than the cutoffs, a few hundred rows at a time.
 // Places in the feed are never given again, and the newest event of a subject
 // stays so that its sequence goes on. What is deleted leaves the file's pages
 // for new rows; the file does not shrink.
 func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
+	if p.Messages, err = db.pruneSent(ctx, c.Messages); err != nil {
+		return p, err
+	}
 	if p.Calls, err = db.pruneFeed(ctx, oldCalls, c.Calls); err != nil {
 		return p, err
 	}
 	if p.Events, err = db.pruneFeed(ctx, oldEvents, c.Events); err != nil {
+		return p, err
+	}
+	if _, err = db.pruneAll(ctx, oldLetters, c.Letters); err != nil {
 		return p, err
 	}
 	if p.Frames, err = db.pruneFrames(ctx, c.Journal); err != nil {
@@ -63,6 +71,7 @@ func (db *DB) Prune(ctx context.Context, c Cutoffs) (p Pruned, err error) {
 const (
 	oldTasks           = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 1 AND updated_at < ? LIMIT ?)`
 	oldUnfinishedTasks = `DELETE FROM tasks WHERE num IN (SELECT num FROM tasks WHERE final = 0 AND updated_at < ? LIMIT ?)`
+	oldLetters         = `DELETE FROM push_letters WHERE id IN (SELECT id FROM push_letters WHERE died_at < ? LIMIT ?)`
 	oldJournals        = `DELETE FROM journals WHERE num IN (SELECT num FROM journals WHERE first_at IS NULL AND updated_at < ? LIMIT ?)`
 	oldContexts        = `DELETE FROM contexts WHERE key IN (SELECT key FROM contexts WHERE used_at < ? LIMIT ?)`
 )

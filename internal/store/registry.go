@@ -107,7 +107,8 @@ func agentValues(a *registry.Agent) ([]driver.Value, error) {
 	}, nil
 }
 
-// DeleteAgent implements registry.Store. Its credential goes with it, and the
+// DeleteAgent implements registry.Store. Its credential goes with it, what is
+// subscribed to of its tasks, and the
 // principal under which it called with the keys of that; records stay, as do
 // the tasks and contexts that others have at it.
 func (db *DB) DeleteAgent(ctx context.Context, name parley.AgentName, version int64, events ...parley.Event) error {
@@ -117,6 +118,7 @@ func (db *DB) DeleteAgent(ctx context.Context, name parley.AgentName, version in
 		before: func(tx *tx) error {
 			for _, goes := range []string{
 				`DELETE FROM credentials WHERE agent = ?`, `DELETE FROM instances WHERE agent = ?`, `DELETE FROM agent_use WHERE agent = ?`,
+				`DELETE FROM push_relays WHERE agent = ?`,
 			} {
 				if _, err := tx.run(goes, string(name)); err != nil {
 					return err

@@ -52,3 +52,10 @@ func TestJournalLimits(t *testing.T) {
 		})
 	})
 }
+
+// Two replicas that need the first key at the same moment sign with one.
+func TestMeshKeyRaceOfReplicas(t *testing.T) {
+	t.Setenv("PARLEY_TEST_MASTER", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+	opt := store.Options{MasterKey: "env:PARLEY_TEST_MASTER", Postgres: store.Postgres{URL: pgtest.Database(t)}}
+	storetest.RaceForKeys(t, open(t, opt), open(t, opt))
+}

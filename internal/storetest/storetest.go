@@ -11,7 +11,9 @@ import (
 
 	"github.com/parley-mesh/parley/internal/call"
 	"github.com/parley-mesh/parley/internal/identity"
+	"github.com/parley-mesh/parley/internal/keyring"
 	"github.com/parley-mesh/parley/internal/parley"
+	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
 	"github.com/parley-mesh/parley/internal/stream"
@@ -21,6 +23,7 @@ import (
 type Store interface {
 	identity.Store
 	registry.Store
+	keyring.Store
 	call.Reader
 	Begin(ctx context.Context, r *call.Record) error
 	Settle(ctx context.Context, s call.Settlement, wait bool) error
@@ -39,6 +42,23 @@ type Store interface {
 	ClaimAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, request [32]byte, now, until time.Time) (claimed bool, first [32]byte, answer []byte, err error)
 	KeepAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, answer []byte, until time.Time) error
 	DropAnswer(ctx context.Context, principal parley.PrincipalName, key string) error
+	push.Store
+	push.Outbox
+	push.Letters
+	RetryPushNow(ctx context.Context, subscription string) error
+	PushStates(ctx context.Context, f push.StateFilter) ([]*push.State, error)
+	PushLetters(ctx context.Context, f push.LetterFilter) ([]*push.Letter, error)
+	RoomForSubscription(ctx context.Context, principal parley.PrincipalName, most push.Limits) error
+	Relay(ctx context.Context, task call.TaskKey) (*push.Relay, error)
+	RelayByCallback(ctx context.Context, callback string) (*push.Relay, error)
+	DueRelays(ctx context.Context, now time.Time, limit int) ([]*push.Relay, error)
+	Relays(ctx context.Context, after string, limit int) ([]*push.Relay, error)
+	ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (bool, error)
+	SaveUpstream(ctx context.Context, r *push.Relay) (saved bool, err error)
+	SaveRelay(ctx context.Context, r *push.Relay) error
+	NudgeRelay(ctx context.Context, task call.TaskKey, at time.Time) error
+	DropRelay(ctx context.Context, task call.TaskKey) (bool, error)
+	EndRelays(ctx context.Context, before time.Time) (int64, error)
 	Append(ctx context.Context, key call.TaskKey, owner parley.OwnerName, frames ...[]byte) (int64, error)
 	AppendLater(ctx context.Context, e stream.Entry)
 	After(ctx context.Context, key call.TaskKey, seq int64, max int) ([]stream.Event, error)
@@ -78,6 +98,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Recover", testRecover},
 		{"ReadsSeeUnwaited", testReadsSeeUnwaited},
 		{"TaskOwnership", testTaskOwnership},
+		{"SentMessages", testSentMessages},
 		{"OwnershipRace", testOwnershipRace},
 		{"BegunContextRace", testBegunContextRace},
 		{"FinalTaskStays", testFinalTaskStays},
@@ -90,6 +111,17 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"RefusedChangesNothing", testRefusedChangesNothing},
 		{"Prune", testPrune},
 		{"Answers", testAnswers},
+		{"Subscriptions", testSubscriptions},
+		{"SubscriptionLimits", testSubscriptionLimits},
+		{"SubscriptionsGoWith", testSubscriptionsGoWith},
+		{"Relays", testRelays},
+		{"RelayClaimRace", testRelayClaimRace},
+		{"RelaysEnd", testRelaysEnd},
+		{"PushTurns", testPushTurns},
+		{"PushLeaseEnds", testPushLeaseEnds},
+		{"PushClaimRace", testPushClaimRace},
+		{"PushEnds", testPushEnds},
+		{"PushFairness", testPushFairness},
 		{"Journal", testJournal},
 		{"JournalReadsAreBounded", testJournalReadsAreBounded},
 		{"JournalOrder", testJournalOrder},
@@ -97,6 +129,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"JournalLater", testJournalLater},
 		{"JournalWatch", testJournalWatch},
 		{"JournalRetention", testJournalRetention},
+		{"MeshKeys", testMeshKeys},
+		{"MeshKeyRace", testMeshKeyRace},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

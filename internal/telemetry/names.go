@@ -37,6 +37,7 @@ const (
 	Reason        = attribute.Key("parley.reason")
 	Listener      = attribute.Key("parley.listener")
 	LimitedBy     = attribute.Key("parley.limited.by") // principal or address
+	PushResult    = attribute.Key("parley.push.result")
 )
 
 // Metric names; Prometheus writes dots as underscores and adds the unit.
@@ -56,4 +57,9 @@ const (
 	MetricLimited            = "parley.calls.limited"       // counter {by}
 	MetricOpenConnections    = "parley.connections.open"    // gauge {listener}
 	MetricRefusedConnections = "parley.connections.refused" // counter {listener}
+	MetricPushes             = "parley.pushes"              // counter, attempts {result}
+	MetricPushDuration       = "parley.push.duration"       // histogram, seconds {result}
+	MetricPushDelay          = "parley.push.delay"          // histogram, seconds
+	MetricPushesDead         = "parley.pushes.dead"         // counter
+	MetricPushesPending      = "parley.pushes.pending"      // gauge, subscriptions with something to deliver
 )

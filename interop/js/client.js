@@ -7,8 +7,9 @@ import { parseArgs } from 'node:util';
 import { ClientFactory, ClientFactoryOptions } from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
-import { Recorder } from './record.js';
+import { sdk } from './record.js';
 import { sayOne, scenarios } from './scenarios.js';
+import { Recorder } from './steady.js';
 
 // Ends a scenario that got stuck.
 const SCENARIO_TIMEOUT_MS = 30_000;
@@ -43,7 +44,7 @@ function withKey(key) {
 
 // play runs one scenario and prints its document.
 async function play(client, name, scenario) {
-  const recorder = new Recorder(name);
+  const recorder = new Recorder(name, sdk);
   const call = { ...withKey(options.key), signal: AbortSignal.timeout(SCENARIO_TIMEOUT_MS) };
   await scenario(client, call, recorder);
   console.log(JSON.stringify(recorder.document));

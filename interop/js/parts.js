@@ -10,6 +10,11 @@ export function data(value) {
   return { content: { $case: 'data', value }, filename: '', mediaType: '', metadata: undefined };
 }
 
+/** file is a part with bytes, as $case raw, or a link, as url. */
+export function file(filename, mediaType, $case, value) {
+  return { content: { $case, value }, filename, mediaType, metadata: undefined };
+}
+
 /** textOf is the first text among the parts, or an empty string. */
 export function textOf(parts) {
   return parts.find((p) => p.content?.$case === 'text')?.content.value ?? '';

@@ -2,8 +2,8 @@
 
 import { Role, TaskState } from '@a2a-js/sdk';
 
-import { UNKNOWN_TASK } from './record.js';
-import { data, newMessage, text } from './parts.js';
+import { data, file, newMessage, text } from './parts.js';
+import { UNKNOWN_TASK } from './steady.js';
 
 // Stands for an extension neither side has heard of.
 const UNKNOWN_EXTENSION = 'https://extensions.invalid/unknown/v1';
@@ -134,6 +134,13 @@ async function input(client, call, r) {
   await r.stream('stream', client.sendMessageStream(sayOn(task, 'blue'), call));
 }
 
+async function files(client, call, r) {
+  const raw = file('note.bin', 'application/octet-stream', 'raw', Buffer.from([0, 1, 254, 255]));
+  const link = file('tea.png', 'image/png', 'url', 'https://files.invalid/tea.png');
+  await r.answer('send', () => client.sendMessage(say('file', { parts: [text('file'), raw, link] }), call));
+  await r.stream('stream', client.sendMessageStream(say('file', { parts: [text('file'), raw] }), call));
+}
+
 async function errors(client, call, r) {
   const unknown = { tenant: '', id: UNKNOWN_TASK, metadata: undefined };
   await r.answer('get unknown', () => client.getTask(unknown, call));
@@ -172,4 +179,4 @@ async function awaitWorking(client, call, byId) {
   }
 }
 
-export const scenarios = { send, stream, get, list, cancel, subscribe, input, errors, headers };
+export const scenarios = { send, stream, get, list, cancel, subscribe, input, files, errors, headers };

@@ -41,6 +41,8 @@ export class Script {
         return turn.end(TaskState.TASK_STATE_REJECTED, rest);
       case 'data':
         return turn.data(rest);
+      case 'file':
+        return turn.files();
       case 'echo':
         return turn.reply(text(rest));
       case 'headers':
@@ -48,7 +50,7 @@ export class Script {
       case 'relay':
         return turn.relay(rest);
       default:
-        return turn.reply(text('first word must be echo, task, slow, ask, fail, reject, data, headers or relay'));
+        return turn.reply(text('first word must be echo, task, slow, ask, fail, reject, data, file, headers or relay'));
     }
   }
 
@@ -90,12 +92,12 @@ class Turn {
     this.bus.publish(AgentEvent.statusUpdate({ ...this.ids, status: status(state, message), metadata: undefined }));
   }
 
-  chunk(id, append, lastChunk, part) {
+  chunk(id, append, lastChunk, ...parts) {
     const artifact = {
       artifactId: id,
       name: id,
       description: '',
-      parts: [part],
+      parts,
       metadata: this.metadata,
       extensions: this.context.userMessage.extensions,
     };
@@ -156,6 +158,14 @@ class Turn {
     }
     this.submit();
     this.chunk('data', false, true, part);
+    this.status(TaskState.TASK_STATE_COMPLETED, 'done');
+  }
+
+  // files sends back the files of the message.
+  files() {
+    this.submit();
+    const files = this.context.userMessage.parts.filter((p) => ['raw', 'url'].includes(p.content?.$case));
+    this.chunk('file', false, true, ...files);
     this.status(TaskState.TASK_STATE_COMPLETED, 'done');
   }
 

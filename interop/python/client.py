@@ -12,8 +12,9 @@ import sys
 import grpc
 from a2a.client import ClientCallContext, ClientConfig, ClientFactory
 
-from record import Recorder
+import record
 from scenarios import SCENARIOS, say_one
+from steady import Recorder
 
 # Ends a scenario that got stuck, in seconds.
 SCENARIO_TIMEOUT = 30
@@ -66,9 +67,12 @@ async def main(options):
         if options.say:
             scenes = {'say': say_one(options.say, options.stream)}
         for name, scene in scenes.items():
-            recorder = Recorder(name)
-            async with asyncio.timeout(SCENARIO_TIMEOUT):
-                await scene(unary, streaming, lambda **p: with_key(options.key, **p), recorder)
+            recorder = Recorder(name, record)
+            try:
+                async with asyncio.timeout(SCENARIO_TIMEOUT):
+                    await scene(unary, streaming, lambda **p: with_key(options.key, **p), recorder)
+            except TimeoutError:
+                recorder.stuck()
             print(json.dumps(recorder.document, ensure_ascii=False), flush=True)
 
 

@@ -7,6 +7,7 @@ from a2a.types import (
     CancelTaskRequest,
     GetTaskRequest,
     ListTasksRequest,
+    Part,
     Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
@@ -16,7 +17,7 @@ from a2a.types import (
 )
 from a2a.utils.errors import A2AError
 
-from record import UNKNOWN_TASK
+from steady import UNKNOWN_TASK
 
 # Stands for an extension neither side has heard of.
 UNKNOWN_EXTENSION = 'https://extensions.invalid/unknown/v1'
@@ -156,6 +157,13 @@ async def input_required(unary, streaming, call, r):
     await r.stream('stream', streaming.send_message(say_on(task, 'blue'), context=call()))
 
 
+async def files(unary, streaming, call, r):
+    raw = Part(raw=bytes([0, 1, 254, 255]), filename='note.bin', media_type='application/octet-stream')
+    link = Part(url='https://files.invalid/tea.png', filename='tea.png', media_type='image/png')
+    await r.answer('send', send_once(unary, say('file', raw, link), call()))
+    await r.stream('stream', streaming.send_message(say('file', raw), context=call()))
+
+
 async def errors(unary, streaming, call, r):
     unknown = Task(id=UNKNOWN_TASK)
     await r.answer('get unknown', unary.get_task(GetTaskRequest(id=unknown.id), context=call()))
@@ -197,6 +205,7 @@ SCENARIOS = {
     'cancel': cancel,
     'subscribe': subscribe,
     'input': input_required,
+    'files': files,
     'errors': errors,
     'headers': headers,
 }

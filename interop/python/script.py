@@ -19,7 +19,7 @@ from relay import relay
 # How many status updates a slow task sends while it works.
 SLOW_STEPS = 4
 
-UNKNOWN_VERB = 'first word must be echo, task, slow, ask, fail, reject, data, headers or relay'
+UNKNOWN_VERB = 'first word must be echo, task, slow, ask, fail, reject, data, file, headers or relay'
 DATA_MISSING = 'data needs JSON after it, or a data part'
 
 
@@ -46,6 +46,8 @@ class Script(AgentExecutor):
                 await turn.end(TaskState.TASK_STATE_REJECTED, rest)
             case 'data':
                 await turn.data(rest)
+            case 'file':
+                await turn.files()
             case 'echo':
                 await turn.reply(new_text_part(rest))
             case 'headers':
@@ -79,9 +81,9 @@ class Turn:
         message = self.updater.new_agent_message([new_text_part(words)])
         await self.updater.update_status(state, message)
 
-    async def chunk(self, name, append, last, part):
+    async def chunk(self, name, append, last, *parts):
         await self.updater.add_artifact(
-            [part],
+            list(parts),
             artifact_id=name,
             name=name,
             metadata=self.metadata,
@@ -130,6 +132,13 @@ class Turn:
             return
         await self.submit()
         await self.chunk('data', False, True, part)
+        await self.status(TaskState.TASK_STATE_COMPLETED, 'done')
+
+    async def files(self):
+        """Sends back the files of the message."""
+        files = (p for p in self.context.message.parts if p.WhichOneof('content') in ('raw', 'url'))
+        await self.submit()
+        await self.chunk('file', False, True, *files)
         await self.status(TaskState.TASK_STATE_COMPLETED, 'done')
 
     async def relay(self, rest):

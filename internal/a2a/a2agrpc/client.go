@@ -6,10 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -40,9 +42,18 @@ func (c *Client) Do(ctx context.Context, ep a2a.Endpoint, q *a2a.Request, header
 	if err != nil {
 		return fail(err)
 	}
-	out, err := outgoing(q, ep.Tenant)
+	old := ep.Version == a2a.V03
+	var out []byte
+	if old {
+		out, err = oldRequest(q)
+	} else {
+		out, err = outgoing(q, ep.Tenant)
+	}
 	if err != nil {
-		return fail(err)
+		return q.Untold(err)
+	}
+	if out == nil {
+		out = []byte{}
 	}
 	conn, err := c.Pool.at(address)
 	if err != nil {
@@ -51,13 +62,13 @@ func (c *Client) Do(ctx context.Context, ep a2a.Endpoint, q *a2a.Request, header
 	if err := conn.ready(ctx); err != nil {
 		return fail(err)
 	}
-	x := &exchange{client: c, q: q, same: q.Binding == a2a.GRPC, limit: int(c.Limits.Bytes())}
+	x := &exchange{client: c, q: q, old: old, same: q.Passes(a2a.GRPC, ep.Version), limit: int(c.Limits.Bytes())}
 	if q.Method.Streaming() {
 		if x.limit = c.MaxFrame; x.limit <= 0 {
 			x.limit = a2a.DefaultMaxFrame
 		}
 	}
-	ctx = context.WithValue(metadata.NewOutgoingContext(ctx, metadataOf(q, header)), exchangeKey{}, x)
+	ctx = context.WithValue(metadata.NewOutgoingContext(ctx, metadataOf(q, header, old)), exchangeKey{}, x)
 	if q.Method.Streaming() {
 		return x.stream(ctx, conn, out)
 	}
@@ -66,10 +77,10 @@ func (c *Client) Do(ctx context.Context, ep a2a.Endpoint, q *a2a.Request, header
 
 // outgoing is the request's message for an endpoint's tenant.
 func outgoing(q *a2a.Request, tenant string) (out []byte, err error) {
-	if q.Binding == a2a.GRPC && q.Raw != nil {
-		out = q.Raw
-	} else if out, err = requestMessage(q.Method, q.Params, q.Limits()); err != nil {
-		return nil, fmt.Errorf("write the message: %w", err)
+	if out = q.RawFor(a2a.GRPC, a2a.V10); out == nil {
+		if out, err = requestMessage(q.Method, q.Params, q.Limits()); err != nil {
+			return nil, fmt.Errorf("write the message: %w", err)
+		}
 	}
 	if now, _ := tenantOf(q.Method, out); now != tenant {
 		value := jsonwire.Quote(tenant)
@@ -80,15 +91,12 @@ func outgoing(q *a2a.Request, tenant string) (out []byte, err error) {
 			return nil, fmt.Errorf("set the tenant: %w", err)
 		}
 	}
-	if out == nil {
-		out = []byte{}
-	}
 	return out, nil
 }
 
 // metadataOf are the headers of a call as metadata, with the protocol's own over
 // them. What frames a request belongs to gRPC.
-func metadataOf(q *a2a.Request, header http.Header) metadata.MD {
+func metadataOf(q *a2a.Request, header http.Header, old bool) metadata.MD {
 	md := make(metadata.MD, len(header)+2)
 	for name, values := range header {
 		name = strings.ToLower(name)
@@ -104,6 +112,13 @@ func metadataOf(q *a2a.Request, header http.Header) metadata.MD {
 	if _, ok := md["a2a-extensions"]; !ok && len(q.Extensions) > 0 {
 		md["a2a-extensions"] = []string{strings.Join(q.Extensions, ", ")}
 	}
+	if old {
+		md["a2a-version"] = []string{string(a2a.V03)}
+		if asked, ok := md["a2a-extensions"]; ok {
+			md[strings.ToLower(a2a.HeaderOldExtensions)] = asked
+			delete(md, "a2a-extensions")
+		}
+	}
 	return md
 }
 
@@ -111,7 +126,8 @@ func metadataOf(q *a2a.Request, header http.Header) metadata.MD {
 type exchange struct {
 	client   *Client
 	q        *a2a.Request
-	same     bool // the caller speaks gRPC too
+	old      bool // the peer speaks version 0.3
+	same     bool // the caller speaks gRPC of the peer's version too
 	limit    int  // bytes of one message
 	wrote    atomic.Bool
 	answered atomic.Bool // the peer itself has ended the call, with a status
@@ -149,13 +165,13 @@ func (progress) HandleConn(context.Context, stats.ConnStats) {}
 func (x *exchange) unary(ctx context.Context, conn *conn, out []byte) (*a2a.Reply, error) {
 	var in frame
 	var header, trailer metadata.MD
-	err := conn.Invoke(ctx, path(x.q.Method), &frame{out}, &in, grpc.Header(&header), grpc.Trailer(&trailer), grpc.MaxCallRecvMsgSize(x.limit))
+	err := conn.Invoke(ctx, pathOf(x.q.Method, x.old), &frame{out}, &in, grpc.Header(&header), grpc.Trailer(&trailer), grpc.MaxCallRecvMsgSize(x.limit))
 	rep := x.reply(header)
 	if err != nil {
 		rep.Err, rep.Raw, err = x.failure(ctx, err, trailer, a2a.StageHeaders)
 		return ifAnswered(rep, err)
 	}
-	if rep.Result, err = resultJSON(x.q.Method, in.raw, x.client.Limits); err == nil {
+	if rep.Result, err = x.result(in.raw); err == nil {
 		rep.Facts, err = a2a.CheckResult(x.q.Method, rep.Result, x.client.Limits)
 	} else {
 		err = fmt.Errorf("%w: %w", a2a.ErrNotA2A, err)
@@ -172,6 +188,14 @@ func (x *exchange) unary(ctx context.Context, conn *conn, out []byte) (*a2a.Repl
 	return rep, nil
 }
 
+// result reads a result's message, or that of a frame, as JSON of 1.0.
+func (x *exchange) result(raw []byte) (jsontext.Value, error) {
+	if x.old {
+		return oldResultJSON(x.q.Method, raw, x.client.Limits)
+	}
+	return resultJSON(x.q.Method, raw, x.client.Limits)
+}
+
 func ifAnswered(rep *a2a.Reply, err error) (*a2a.Reply, error) {
 	if err != nil {
 		return nil, err
@@ -185,7 +209,7 @@ func (x *exchange) reply(md metadata.MD) *a2a.Reply {
 	for name, values := range md {
 		rep.Received[textproto.CanonicalMIMEHeaderKey(name)] = values
 	}
-	if echo := a2a.ExtensionsOf(rep.Received.Values(a2a.HeaderExtensions)); len(echo) > 0 {
+	if echo := a2a.ExtensionsOf(slices.Concat(rep.Received.Values(a2a.HeaderExtensions), rep.Received.Values(a2a.HeaderOldExtensions))); len(echo) > 0 {
 		rep.Header = http.Header{}
 		rep.Header.Set(a2a.HeaderExtensions, strings.Join(echo, ", "))
 	}
@@ -208,6 +232,9 @@ func (x *exchange) failure(ctx context.Context, err error, trailer metadata.MD, 
 		return broken(fmt.Errorf("%w: %w", a2a.ErrNotA2A, err))
 	case x.answered.Load() && ok:
 		e := errorOf(st)
+		if x.old {
+			e = oldErrorOf(st)
+		}
 		e.Challenge = strings.Join(trailer.Get("www-authenticate"), ", ")
 		if !x.same {
 			return e, nil, nil
@@ -245,7 +272,7 @@ func (x *exchange) byHTTP(st *status.Status, broken func(error) (*a2a.Error, []b
 
 func (x *exchange) stream(ctx context.Context, conn *conn, out []byte) (*a2a.Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s, err := conn.NewStream(ctx, &grpc.StreamDesc{StreamName: string(x.q.Method), ServerStreams: true}, path(x.q.Method), grpc.MaxCallRecvMsgSize(x.limit))
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{StreamName: string(x.q.Method), ServerStreams: true}, pathOf(x.q.Method, x.old), grpc.MaxCallRecvMsgSize(x.limit))
 	if err == nil {
 		if err = s.SendMsg(&frame{out}); err == io.EOF {
 			err = s.RecvMsg(new(frame)) // tells why
@@ -319,7 +346,7 @@ func (s *clientStream) Next(ctx context.Context) (a2a.Frame, error) {
 
 func (s *clientStream) read(raw []byte) (f a2a.Frame, err error) {
 	limits := s.x.client.Limits
-	if f.Result, err = resultJSON(s.x.q.Method, raw, limits); err != nil {
+	if f.Result, err = s.x.result(raw); err != nil {
 		return f, fmt.Errorf("%w: %w", a2a.ErrNotA2A, err)
 	}
 	facts, err := a2a.CheckResult(s.x.q.Method, f.Result, limits)

@@ -24,9 +24,14 @@ const HeaderEventID = "parley-event-id"
 // respond writes a reply. The error is the call's status.
 func (s *Server) respond(ctx context.Context, c *Call, rep *a2a.Reply) error {
 	for _, name := range answered {
-		if values := rep.Header.Values(name); len(values) > 0 {
-			c.SetHeader(name, strings.Join(values, ", "))
+		values := rep.Header.Values(name)
+		if len(values) == 0 {
+			continue
 		}
+		if name == a2a.HeaderExtensions && c.Request.Old() {
+			name = a2a.HeaderOldExtensions
+		}
+		c.SetHeader(name, strings.Join(values, ", "))
 	}
 	if rep.Stream != nil {
 		return s.respondStream(ctx, c, rep.Stream)
@@ -37,7 +42,7 @@ func (s *Server) respond(ctx context.Context, c *Call, rep *a2a.Reply) error {
 	out, err := messageOf(c.Request, rep.Raw, rep.Result)
 	if err != nil {
 		s.opt.Log.Warn("answer has no form in gRPC", "method", c.Request.Method, "err", err)
-		return c.fail(untranslatable(err), nil)
+		return c.fail(c.untranslatable(err), nil)
 	}
 	return c.send(ctx, out)
 }
@@ -46,6 +51,13 @@ func (s *Server) respond(ctx context.Context, c *Call, rep *a2a.Reply) error {
 func messageOf(q *a2a.Request, raw []byte, result jsontext.Value) ([]byte, error) {
 	if raw != nil {
 		return raw, nil
+	}
+	if q.Old() {
+		out, err := oldResult(q.Method, result, q.Limits())
+		if out == nil {
+			out = []byte{}
+		}
+		return out, err
 	}
 	if len(result) == 0 {
 		return []byte{}, nil
@@ -57,8 +69,12 @@ func messageOf(q *a2a.Request, raw []byte, result jsontext.Value) ([]byte, error
 	return out, err
 }
 
-// untranslatable is what a caller is told of an answer that protobuf cannot hold.
-func untranslatable(err error) *a2a.Error {
+// untranslatable is what a caller is told of an answer that protobuf, or the caller's
+// version, cannot hold.
+func (c *Call) untranslatable(err error) *a2a.Error {
+	if _, ok := errors.AsType[*fieldError](err); !ok && c.Request.Old() {
+		return a2a.Unsayable(err)
+	}
 	return a2a.NewError(a2a.ReasonInvalidAgentResponse, "the agent's answer cannot be told in gRPC: %s", err)
 }
 
@@ -67,7 +83,7 @@ func (c *Call) fail(e *a2a.Error, raw []byte) error {
 	if e.Challenge != "" {
 		c.stream.SetTrailer(metadata.Pairs("www-authenticate", e.Challenge))
 	}
-	return statusFor(e, raw)
+	return statusFor(e, raw, c.Request.Old())
 }
 
 // send writes one message, within FrameTimeout: a caller who does not read holds
@@ -105,13 +121,16 @@ func (s *Server) respondStream(ctx context.Context, c *Call, stream a2a.Stream) 
 		out, err := messageOf(c.Request, f.Raw, f.Result)
 		if err != nil {
 			s.opt.Log.Warn("event has no form in gRPC", "method", c.Request.Method, "err", err)
-			return c.fail(untranslatable(err), nil)
+			return c.fail(c.untranslatable(err), nil)
 		}
 		if !begun && f.ID != "" {
 			c.SetHeader(HeaderEventID, f.ID)
 		}
 		if err := c.send(ctx, out); err != nil {
 			return err
+		}
+		if c.Request.Old() && f.Raw == nil && a2a.EndsOld(f.Facts) {
+			return nil
 		}
 		begun = true
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	oldpb "github.com/a2aproject/a2a-go/a2apb"
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -97,8 +98,9 @@ func NewServer(h Handler, opt Options) *Server {
 	}
 	s.grpc = grpc.NewServer(options...)
 	s.grpc.RegisterService(s.description(), s)
+	s.grpc.RegisterService(s.oldDescription(), s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
-	for _, name := range []string{"", ServiceName} {
+	for _, name := range []string{"", ServiceName, OldServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	reflection.Register(s.grpc)
@@ -131,7 +133,19 @@ func (s *Server) description() *grpc.ServiceDesc {
 	for _, m := range a2a.Methods() {
 		d.Streams = append(d.Streams, grpc.StreamDesc{
 			StreamName: string(m), ServerStreams: m.Streaming(),
-			Handler: func(_ any, stream grpc.ServerStream) error { return s.serve(m, stream) },
+			Handler: func(_ any, stream grpc.ServerStream) error { return s.serve(m, stream, a2a.OpenMessage) },
+		})
+	}
+	return d
+}
+
+// oldDescription is that of the service of version 0.3.
+func (s *Server) oldDescription() *grpc.ServiceDesc {
+	d := &grpc.ServiceDesc{ServiceName: OldServiceName, HandlerType: (*any)(nil), Metadata: oldpb.File_a2a_proto.Path()}
+	for m, old := range oldMethods {
+		d.Streams = append(d.Streams, grpc.StreamDesc{
+			StreamName: old.name, ServerStreams: m.Streaming(),
+			Handler: func(_ any, stream grpc.ServerStream) error { return s.serve(m, stream, a2a.OpenOldMessage) },
 		})
 	}
 	return d
@@ -176,6 +190,7 @@ type Call struct {
 	// Early is what the metadata has wrong; the caller is told by the Reply.
 	Early      *a2a.Error
 	RemoteAddr string
+	Authority  string               // the host, with a port or without, that the caller addressed
 	TLS        *tls.ConnectionState // nil without TLS
 
 	stream   grpc.ServerStream
@@ -192,7 +207,7 @@ func (c *Call) SetHeader(name, value string) {
 }
 
 // Tenant receives the message, if it was not yet, and reads who it is for. The
-// message is not checked.
+// message is not checked. Those of version 0.3 have no tenant.
 func (c *Call) Tenant(ctx context.Context) (string, *a2a.Error) {
 	if err := c.receive(ctx); err != nil {
 		return "", err
@@ -210,6 +225,13 @@ func (c *Call) Read(ctx context.Context) (int64, *a2a.Error) {
 		return 0, err
 	}
 	size := int64(len(c.raw))
+	if c.Request.Old() {
+		params, err := oldRequestJSON(c.Request.Method, c.raw, c.Request.Limits())
+		if err != nil {
+			return size, invalidOld(err)
+		}
+		return size, c.Request.TakeMessage(c.raw, params, nil)
+	}
 	params, err := requestJSON(c.Request.Method, c.raw, c.Request.Limits())
 	if err != nil {
 		return size, invalid(err)
@@ -272,8 +294,11 @@ func within(ctx context.Context, limit time.Duration, work func() error) error {
 	}
 }
 
+// opener makes the request of a call; see a2a.OpenMessage.
+type opener func(a2a.Binding, a2a.Method, http.Header, a2a.ServerOptions) (*a2a.Request, *a2a.Error)
+
 // serve takes one call from its headers to its status.
-func (s *Server) serve(m a2a.Method, stream grpc.ServerStream) (err error) {
+func (s *Server) serve(m a2a.Method, stream grpc.ServerStream, open opener) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.opt.Log.Error("panic while a call was served", "method", m, "err", p, "stack", string(debug.Stack()))
@@ -282,7 +307,10 @@ func (s *Server) serve(m a2a.Method, stream grpc.ServerStream) (err error) {
 	}()
 	ctx := stream.Context()
 	c := &Call{stream: stream, opt: s.opt}
-	c.Request, c.Early = a2a.OpenMessage(a2a.GRPC, m, headerOf(ctx), s.opt.A2A)
+	c.Request, c.Early = open(a2a.GRPC, m, headerOf(ctx), s.opt.A2A)
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		c.Authority = strings.Join(md.Get(":authority"), "")
+	}
 	if p, ok := peer.FromContext(ctx); ok {
 		c.RemoteAddr = p.Addr.String()
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
@@ -309,7 +337,7 @@ func headerOf(ctx context.Context) http.Header {
 // bounded keeps the calls of other services from holding the server open: they
 // end with it, and after foreignCall.
 func (s *Server) bounded(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if strings.HasPrefix(info.FullMethod, "/"+ServiceName+"/") {
+	if strings.HasPrefix(info.FullMethod, "/"+ServiceName+"/") || strings.HasPrefix(info.FullMethod, "/"+OldServiceName+"/") {
 		return handler(srv, stream)
 	}
 	ctx, cancel := context.WithTimeout(stream.Context(), foreignCall)

@@ -98,10 +98,13 @@ func rawStatus(st *status.Status) []byte {
 }
 
 // statusFor is the status with which a failed reply is answered.
-func statusFor(e *a2a.Error, raw []byte) error {
+func statusFor(e *a2a.Error, raw []byte, old bool) error {
 	st := new(spb.Status)
 	if raw != nil && proto.Unmarshal(raw, st) == nil && st.GetCode() != int32(codes.OK) && proto.Size(st) <= 2*maxStatusBytes {
 		return status.FromProto(st).Err()
+	}
+	if old {
+		return oldStatusOf(e).Err()
 	}
 	return statusOf(e).Err()
 }

@@ -58,6 +58,9 @@ func (r *jsonReader) message(m protoreflect.Message) error {
 	}
 	return r.members(func(name string) error {
 		fd := m.Descriptor().Fields().ByJSONName(name)
+		if fd == nil {
+			fd = m.Descriptor().Fields().ByJSONName(oldFields[m.Descriptor().FullName()][name])
+		}
 		switch {
 		case fd == nil, r.PeekKind() == 'n' && !takesNull(fd):
 			return r.SkipValue()

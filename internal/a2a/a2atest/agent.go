@@ -41,9 +41,13 @@ type Options struct {
 	Default string
 
 	NoStreaming bool
-	Extended    Extended
-	Extensions  []a2a.AgentExtension // declared in the card
-	InputModes  []string             // media types taken; empty means DefaultInputModes
+	// Push sends the push notifications of tasks to whoever asks for them; nil:
+	// the agent sends none, and says so.
+	Push       *http.Client
+	Extended   Extended
+	Extensions []a2a.AgentExtension // declared in the card
+	Reserved   []a2a.AgentExtension // declared in the extended card only
+	InputModes []string             // media types taken; empty means DefaultInputModes
 
 	MaxTasks int           // tasks kept; 0 means DefaultMaxTasks
 	MaxBytes int64         // of all messages kept; 0 means DefaultMaxBytes
@@ -169,6 +173,8 @@ func (a *Agent) operate(ctx context.Context, owner string, q *a2a.Request) *a2a.
 		return a.cancel(owner, q)
 	case a2a.SubscribeToTask:
 		return a.subscribe(owner, q)
+	case a2a.CreatePushConfig, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.DeletePushConfig:
+		return a.operatePush(owner, q)
 	case a2a.GetExtendedCard:
 		return a.extendedCard(owner)
 	}
@@ -209,7 +215,7 @@ func (a *Agent) offered(q *a2a.Request) *a2a.Error {
 		}
 	}
 	switch {
-	case q.Method.Push(), q.Facts.InlinePush:
+	case a.opt.Push == nil && (q.Method.Push() || q.Facts.InlinePush):
 		return a2a.NewError(a2a.ReasonPushNotSupported, "this agent sends no push notifications")
 	case q.Method.Streaming() && a.opt.NoStreaming:
 		return a2a.UnsupportedOperation("this agent does not stream")
@@ -220,7 +226,7 @@ func (a *Agent) offered(q *a2a.Request) *a2a.Error {
 // active are the extensions asked for that the agent knows.
 func (a *Agent) active(q *a2a.Request) []string {
 	var active []string
-	for _, x := range a.opt.Extensions {
+	for _, x := range slices.Concat(a.opt.Extensions, a.opt.Reserved) {
 		if slices.Contains(q.Extensions, x.URI) {
 			active = append(active, x.URI)
 		}

@@ -2,6 +2,7 @@ package a2atest
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/jsonwire"
@@ -16,6 +17,10 @@ func (a *Agent) Card() *a2a.AgentCard {
 	if a.opt.NoStreaming {
 		streaming = &no
 	}
+	push := &no
+	if a.opt.Push != nil {
+		push = &yes
+	}
 	if a.opt.Extended != ExtendedNone {
 		extended = &yes
 	}
@@ -23,7 +28,7 @@ func (a *Agent) Card() *a2a.AgentCard {
 		Name:               "Reference agent",
 		Description:        "Does what the beginning of a message's id says.",
 		Version:            "1.0.0",
-		Capabilities:       a2a.AgentCapabilities{Streaming: streaming, PushNotifications: &no, ExtendedAgentCard: extended, Extensions: a.opt.Extensions},
+		Capabilities:       a2a.AgentCapabilities{Streaming: streaming, PushNotifications: push, ExtendedAgentCard: extended, Extensions: a.opt.Extensions},
 		DefaultInputModes:  a.opt.InputModes,
 		DefaultOutputModes: outputModes,
 		Skills:             []a2a.AgentSkill{{ID: "repeat", Name: "Repeat", Description: "Repeats a text.", Tags: []string{"test"}}},
@@ -63,6 +68,7 @@ func (a *Agent) extendedCard(owner string) *a2a.Reply {
 		return a2a.Fail(e)
 	}
 	card := a.Card()
+	card.Capabilities.Extensions = slices.Concat(card.Capabilities.Extensions, a.opt.Reserved)
 	card.Skills = append(card.Skills, a2a.AgentSkill{ID: "count", Name: "Count", Description: "Counts, for callers who are known.", Tags: []string{"test"}})
 	return a2a.Answer(a2a.GetExtendedCard, card)
 }

@@ -23,8 +23,9 @@
 // within bounds: a context lives as long as a task in it, the oldest finished tasks
 // make room for new ones, and where nothing is finished the agent says UNAVAILABLE.
 // An Agent is safe for concurrent use; it starts no goroutine but the timers of
-// delayed tasks, each of which ends by itself.
+// delayed tasks and those that push, each of which ends by itself.
 //
-// The agent sends no push notifications, which it declares, and nothing of it
+// With Options.Push it sends push notifications: every event, in order, with one
+// attempt, to each config; else it declares that it sends none. Nothing of it
 // outlives the process.
 package a2atest

@@ -35,6 +35,12 @@ func (a *Agent) send(ctx context.Context, owner string, q *a2a.Request) *a2a.Rep
 		a.mu.Unlock()
 		return a2a.Fail(err)
 	}
+	if q.Facts.InlinePush {
+		if _, err := a.subscribePush(t, *in.Configuration.PushConfig); err != nil {
+			a.mu.Unlock()
+			return a2a.Fail(err)
+		}
+	}
 	a.take(t, m, int64(len(q.Params)))
 	var stream a2a.Stream
 	if q.Method == a2a.SendStreamingMessage {

@@ -17,6 +17,7 @@ type task struct {
 	artifacts            []a2a.Artifact
 	history              []a2a.Message
 	bytes                int64 // of the messages that were sent to it
+	receivers            []*receiver
 
 	// log holds the latest events, encoded, for those who follow; first is the
 	// number of the oldest. A follower who needs an older one is cut.
@@ -154,7 +155,7 @@ func (a *Agent) setStatus(t *task, state a2a.TaskState, text string) bool {
 	if text != "" {
 		t.status.Message = &a2a.Message{MessageID: newID(), Role: a2a.RoleAgent, TaskID: t.id, ContextID: t.contextID, Parts: []a2a.Part{a2a.TextPart(text)}}
 	}
-	t.tell(a.opt.MaxLag, a2a.StreamResponse{StatusUpdate: &a2a.TaskStatusUpdateEvent{TaskID: t.id, ContextID: t.contextID, Status: t.status}})
+	a.tell(t, a2a.StreamResponse{StatusUpdate: &a2a.TaskStatusUpdateEvent{TaskID: t.id, ContextID: t.contextID, Status: t.status}})
 	return true
 }
 
@@ -174,15 +175,17 @@ func (a *Agent) addArtifact(t *task, artifact a2a.Artifact, more, last bool) boo
 	default:
 		t.artifacts[i] = artifact
 	}
-	t.tell(a.opt.MaxLag, a2a.StreamResponse{ArtifactUpdate: &a2a.TaskArtifactUpdateEvent{
+	a.tell(t, a2a.StreamResponse{ArtifactUpdate: &a2a.TaskArtifactUpdateEvent{
 		TaskID: t.id, ContextID: t.contextID, Artifact: artifact, Append: more && i >= 0, LastChunk: last}})
 	return true
 }
 
-// tell logs an event and wakes the followers.
-func (t *task) tell(keep int, event a2a.StreamResponse) {
-	t.log = append(t.log, a2a.StreamFrame(event))
-	if over := len(t.log) - keep; over > 0 {
+// tell logs an event, wakes the followers and has it pushed. a.mu is held.
+func (a *Agent) tell(t *task, event a2a.StreamResponse) {
+	frame := a2a.StreamFrame(event)
+	a.push(t, frame)
+	t.log = append(t.log, frame)
+	if over := len(t.log) - a.opt.MaxLag; over > 0 {
 		t.log = append([]a2a.Frame(nil), t.log[over:]...)
 		t.first += over
 	}

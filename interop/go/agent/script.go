@@ -41,6 +41,8 @@ func (s *script) Execute(ctx context.Context, in *a2asrv.ExecutorContext) iter.S
 			t.end(a2a.TaskStateRejected, rest)
 		case "data":
 			t.data(rest)
+		case "file":
+			t.files()
 		case "echo":
 			t.reply(a2a.NewTextPart(rest))
 		case "headers":
@@ -48,7 +50,7 @@ func (s *script) Execute(ctx context.Context, in *a2asrv.ExecutorContext) iter.S
 		case "relay":
 			t.relay(rest)
 		default:
-			t.reply(a2a.NewTextPart("first word must be echo, task, slow, ask, fail, reject, data, headers or relay"))
+			t.reply(a2a.NewTextPart("first word must be echo, task, slow, ask, fail, reject, data, file, headers or relay"))
 		}
 	}
 }
@@ -155,6 +157,20 @@ func (t *turn) data(rest string) {
 	}
 	t.submit()
 	t.chunk("data", false, true, part)
+	t.status(a2a.TaskStateCompleted, "done")
+}
+
+// files sends back the files of the message.
+func (t *turn) files() {
+	t.submit()
+	e := a2a.NewArtifactUpdateEvent(t.in, "file")
+	e.Append, e.LastChunk = false, true
+	for _, part := range t.in.Message.Parts {
+		if part.Raw() != nil || part.URL() != "" {
+			e.Artifact.Parts = append(e.Artifact.Parts, part)
+		}
+	}
+	t.send(e)
 	t.status(a2a.TaskStateCompleted, "done")
 }
 

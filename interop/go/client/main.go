@@ -18,6 +18,8 @@ import (
 	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/parley-mesh/parley/interop/go/peer"
 )
 
 // scenarioTimeout ends a scenario that got stuck.
@@ -70,9 +72,9 @@ func run(o options) error {
 func play(key, name string, client *a2aclient.Client, scene scenario) error {
 	ctx, cancel := context.WithTimeout(context.Background(), scenarioTimeout)
 	defer cancel()
-	r := newRecorder(name)
+	r := peer.NewRecorder(name, sdk)
 	scene(withKey(ctx, key), client, r)
-	return json.NewEncoder(os.Stdout).Encode(r.doc)
+	return json.NewEncoder(os.Stdout).Encode(r.Doc)
 }
 
 // connect reads the card at the agent's address, which ends in a slash, and
