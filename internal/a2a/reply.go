@@ -59,5 +59,8 @@ type Frame struct {
 	Event  string         // the type of the event as it came; "" for none
 	Result jsontext.Value // a StreamResponse
 	Err    *Error
-	Facts  *Facts // about Result; nil beside Err. Frames pass by value through every waiting stream's stack, which it keeps small
+	// Reconciled says that Result is a task which the peer was asked for, since
+	// events may have been missed.
+	Reconciled bool
+	Facts      *Facts // about Result; nil beside Err. Frames pass by value through every waiting stream's stack, which it keeps small
 }
