@@ -46,13 +46,12 @@ func (c *Client) followOld(ctx context.Context, ep Endpoint, q *Request, header 
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	s.queue = []Frame{taskFrame(task)}
-	s.queue[0].Reconciled = false
 	return &Reply{Status: task.Status, Header: task.Header, Received: task.Received, HeadersAt: task.HeadersAt, Stream: s}, nil
 }
 
 // taskFrame is an answer to GetTask as a frame.
 func taskFrame(task *Reply) Frame {
-	return Frame{Result: append(append(jsontext.Value(`{"task":`), task.Result...), '}'), Facts: &task.Facts, Reconciled: true}
+	return Frame{Result: append(append(jsontext.Value(`{"task":`), task.Result...), '}'), Facts: &task.Facts}
 }
 
 // oldSubscription is a subscription at a 0.3 agent, opened when its first frame was
@@ -185,6 +184,7 @@ func (s *oldSubscription) look(ctx context.Context) {
 		return
 	}
 	if !bytes.Equal(task.Result, s.last) {
+		task.Facts.Reconciled = true
 		s.queue = append(s.queue, taskFrame(task))
 		s.doubt = newOverlap(s.last, task.Result)
 		s.last = task.Result

@@ -1,62 +1,21 @@
 package a2a_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/a2a/a2atest"
 )
 
-// scripted is an agent of 0.3 over JSON-RPC with one task, whose life a test writes.
-type scripted struct {
-	mu   sync.Mutex
-	task string // guarded by mu; what tasks/get answers
-	// subscribed is called for each subscription; say sends one result to it.
-	subscribed func(r *http.Request, say func(result string))
-}
-
-func (s *scripted) set(task string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.task = task
-}
-
-// ServeHTTP implements http.Handler.
-func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var call struct {
-		ID     json.RawMessage
-		Method string
-	}
-	if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if call.Method == "tasks/get" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, call.ID, s.task)
-		return
-	}
-	s.subscribed(r, func(result string) {
-		if strings.HasPrefix(result, "error") {
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, call.ID, result[len("error "):])
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.ID, result)
-		w.(http.Flusher).Flush()
-	})
-}
-
 func oldTaskJSON(state string, chunks ...string) string {
-	task := `{"kind":"task","id":"t","contextId":"c","status":{"state":"` + state + `"}`
+	task := `"result":{"kind":"task","id":"t","contextId":"c","status":{"state":"` + state + `"}`
 	if len(chunks) > 0 {
 		var parts []string
 		for _, c := range chunks {
@@ -68,25 +27,28 @@ func oldTaskJSON(state string, chunks ...string) string {
 }
 
 func oldStatusJSON(state string) string {
-	return `{"kind":"status-update","taskId":"t","contextId":"c","final":false,"status":{"state":"` + state + `"}}`
+	return `"result":{"kind":"status-update","taskId":"t","contextId":"c","final":false,"status":{"state":"` + state + `"}}`
 }
 
 func oldChunkJSON(text string) string {
-	return `{"kind":"artifact-update","taskId":"t","contextId":"c","append":true,"artifact":{"artifactId":"a","parts":[{"kind":"text","text":"` + text + `"}]}}`
+	return `"result":{"kind":"artifact-update","taskId":"t","contextId":"c","append":true,"artifact":{"artifactId":"a","parts":[{"kind":"text","text":"` + text + `"}]}}`
 }
 
 // TestFollowOldAgent: what a 0.3 agent does not tell its subscribers, the task
 // itself tells, once and in order.
 func TestFollowOldAgent(t *testing.T) {
-	type script func(s *scripted) func(r *http.Request, say func(string))
+	type life struct{ task atomic.Value }
+	type script func(ctx context.Context, l *life, say func(string)) string
 	says := func(task string, results ...string) script { // the task is task by the time of the subscription
-		return func(s *scripted) func(*http.Request, func(string)) {
-			return func(_ *http.Request, say func(string)) {
-				s.set(task)
-				for _, r := range results {
-					say(r)
+		return func(_ context.Context, l *life, say func(string)) string {
+			l.task.Store(task)
+			for _, r := range results {
+				if strings.HasPrefix(r, `"error"`) {
+					return r // an answer of its own, where nothing was said
 				}
+				say(r)
 			}
+			return ""
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -107,16 +69,15 @@ func TestFollowOldAgent(t *testing.T) {
 			"[working 1] ![working 1 2 3 4] 5 input-required end",
 		},
 		"a last state that is not told": {
-			oldTaskJSON("working"), func(s *scripted) func(*http.Request, func(string)) {
-				return func(_ *http.Request, say func(string)) {
-					say(oldChunkJSON("1"))
-					s.set(oldTaskJSON("canceled", "1"))
-				}
+			oldTaskJSON("working"), func(_ context.Context, l *life, say func(string)) string {
+				say(oldChunkJSON("1"))
+				l.task.Store(oldTaskJSON("canceled", "1"))
+				return ""
 			},
 			"[working] (either) ![canceled 1] end",
 		},
 		"ended before the subscription, which is refused": {
-			oldTaskJSON("working"), says(oldTaskJSON("completed", "1"), `error "error":{"code":-32602,"message":"it has ended"}`),
+			oldTaskJSON("working"), says(oldTaskJSON("completed", "1"), `"error":{"code":-32602,"message":"it has ended"}`),
 			"[working] ![completed 1] end",
 		},
 		"ended before the subscription, which shows the task": {
@@ -124,7 +85,7 @@ func TestFollowOldAgent(t *testing.T) {
 			"[working] [completed 1] end",
 		},
 		"refused": {
-			oldTaskJSON("working"), says(oldTaskJSON("working"), `error "error":{"code":-32602,"message":"no"}`),
+			oldTaskJSON("working"), says(oldTaskJSON("working"), `"error":{"code":-32602,"message":"no"}`),
 			"[working] error INVALID_PARAMS end",
 		},
 		"ends without a word while the task goes on": {
@@ -132,20 +93,23 @@ func TestFollowOldAgent(t *testing.T) {
 			"[working] working early",
 		},
 		"shows nothing, and the task ends": {
-			oldTaskJSON("working"), func(s *scripted) func(*http.Request, func(string)) {
-				return func(r *http.Request, _ func(string)) {
-					s.set(oldTaskJSON("completed", "1"))
-					<-r.Context().Done()
-				}
+			oldTaskJSON("working"), func(ctx context.Context, l *life, _ func(string)) string {
+				l.task.Store(oldTaskJSON("completed", "1"))
+				<-ctx.Done()
+				return `"error":{"code":-32603,"message":"too late"}`
 			},
 			"[working] ![completed 1] end",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			agent := &scripted{task: tc.before}
-			agent.subscribed = tc.script(agent)
-			server := httptest.NewServer(agent)
-			t.Cleanup(server.Close)
+			l := &life{}
+			l.task.Store(tc.before)
+			url := a2atest.NewOldScript(t, func(ctx context.Context, method string, _ []byte, say func(string)) string {
+				if method == "tasks/get" {
+					return l.task.Load().(string)
+				}
+				return tc.script(ctx, l, say)
+			})
 			transport := &http.Transport{}
 			t.Cleanup(transport.CloseIdleConnections)
 			q, err := a2a.NewRequest(a2a.SubscribeToTask, a2a.SubscribeToTaskRequest{ID: "t"})
@@ -153,7 +117,7 @@ func TestFollowOldAgent(t *testing.T) {
 				t.Fatal(err)
 			}
 			client := &a2a.Client{Transport: transport}
-			reply, err := client.Do(t.Context(), a2a.Endpoint{URL: server.URL, Binding: a2a.JSONRPC, Version: a2a.V03}, q, http.Header{})
+			reply, err := client.Do(t.Context(), a2a.Endpoint{URL: url, Binding: a2a.JSONRPC, Version: a2a.V03}, q, http.Header{})
 			if err != nil || reply.Stream == nil {
 				t.Fatalf("%+v, %v", reply, err)
 			}
@@ -200,7 +164,7 @@ func told(t *testing.T, stream a2a.Stream) (all []string) {
 				}
 			}
 			text += "]"
-			if f.Reconciled {
+			if f.Facts.Reconciled {
 				text = "!" + text
 			}
 		case e.StatusUpdate != nil:

@@ -59,8 +59,6 @@ type Frame struct {
 	Event  string         // the type of the event as it came; "" for none
 	Result jsontext.Value // a StreamResponse
 	Err    *Error
-	// Reconciled says that Result is a task which the peer was asked for, since
-	// events may have been missed.
-	Reconciled bool
-	Facts      *Facts // about Result; nil beside Err. Frames pass by value through every waiting stream's stack, which it keeps small
+	ID     string // under which the caller can go on behind this frame; "" for none
+	Facts  *Facts // about Result; nil beside Err. Frames pass by value through every waiting stream's stack, which it keeps small
 }

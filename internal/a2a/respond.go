@@ -370,6 +370,9 @@ func (s *streamWriter) frame(f *Frame) error {
 	defer s.mu.Unlock()
 	s.buf.Reset()
 	rpc := s.q.Binding == JSONRPC
+	if f.ID != "" {
+		s.buf.WriteString("id: " + f.ID + "\n")
+	}
 	switch {
 	case f.Raw != nil && f.Event != "":
 		s.buf.WriteString("event: " + f.Event + "\n")

@@ -35,6 +35,7 @@ import (
 	"github.com/parley-mesh/parley/internal/push"
 	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/store"
+	"github.com/parley-mesh/parley/internal/stream"
 	"github.com/parley-mesh/parley/internal/telemetry"
 	"github.com/parley-mesh/parley/internal/upstream"
 	"github.com/parley-mesh/parley/internal/vault"
@@ -195,6 +196,7 @@ func (a *App) openStore(ctx context.Context) error {
 	db, err := store.Open(ctx, store.Options{
 		Dir: a.cfg.Data, Durability: store.Durability(a.cfg.Durability), MasterKey: vault.Source(a.cfg.MasterKey.Reference()),
 		Log: a.log, Now: a.opts.Now, Notify: a.hub.Notify, Journaled: a.journaled, Postgres: postgresOptions(a.cfg),
+		Journal: stream.Limits{Events: a.cfg.Retention.JournalEvents, Bytes: int(a.cfg.Retention.JournalSize)},
 	})
 	if err != nil {
 		return a.fromWhere(err)

@@ -46,7 +46,8 @@ func (a *App) applyEngine() *apply.Engine {
 func gatewayLimits(l config.Limits) gateway.Limits {
 	return gateway.Limits{
 		CallDeadline: l.CallDeadline, Unary: l.UnaryTimeout, FirstByte: l.FirstByteTimeout,
-		Streams: l.Streams, StreamsPerPrincipal: l.StreamsPerPrincipal,
+		Streams: l.Streams, StreamsPerPrincipal: l.StreamsPerPrincipal, StreamsDetached: l.StreamsDetached,
+		StreamBuffer: int(l.StreamBuffer), StreamRecovery: l.StreamRecovery,
 		PerPrincipal: limit.Rate{PerSecond: l.RatePerPrincipal, Burst: l.BurstPerPrincipal},
 		PerAddress:   limit.Rate{PerSecond: l.RatePerAddress, Burst: l.BurstPerAddress},
 		Snapshot:     int(l.TaskSnapshot), ListRefresh: l.ListRefresh, ListRefreshTimeout: l.ListRefreshTimeout,

@@ -120,7 +120,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		mates = a.store
 	}
 	a.gateway = gateway.New(gateway.Options{
-		Identity: a.identity, Agents: a.agents, Journal: a.store, Events: a.store, Mates: mates,
+		Identity: a.identity, Agents: a.agents, Journal: a.store, Streams: a.store, Events: a.store, Mates: mates,
 		Client: a2a.Client{Limits: answers, MaxFrame: int(c.Limits.StreamEvent)}, Transport: a.listeners.transport, GRPC: a.listeners.exchanger, Tokens: a.tokens,
 		Server: a2a.ServerOptions{
 			StrictVersion: c.A2A.StrictVersion, Limits: limits, KeepAlive: c.Limits.StreamKeepalive,
@@ -136,6 +136,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		Watch:         gateway.WatchOptions{First: c.Watch.First, Max: c.Watch.Max, Concurrency: c.Watch.Concurrent},
 		Push:          a.pushOptions(),
 		TokenKey:      a.store.Vault().Derive("list-tasks page tokens"),
+		EventKey:      a.store.Vault().Derive("ids of events"),
 	})
 	gauges := telemetry.Gauges{Open: func() int { return a.store.Stats().Open }, Watched: a.gateway.Watched}
 	if err := gauges.Watch(a.measures.Meter()); err != nil {

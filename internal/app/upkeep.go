@@ -40,6 +40,7 @@ func (a *App) prune(ctx context.Context) error {
 		now, r := a.opts.Now(), a.cfg.Retention
 		gone, err := a.store.Prune(ctx, store.Cutoffs{
 			Calls: now.Add(-r.Calls), Events: now.Add(-r.Events), Tasks: now.Add(-r.Tasks), Unfinished: now.Add(-unfinished(r.Tasks)),
+			Journal:  now.Add(-r.Journal),
 			Messages: now.Add(-r.Messages), Letters: now.Add(-r.DeadLetters),
 		})
 		switch {
@@ -48,7 +49,7 @@ func (a *App) prune(ctx context.Context) error {
 		case err != nil:
 			a.log.Warn("old records not removed; the next sweep tries again", "err", err)
 		case gone != store.Pruned{}:
-			a.log.Info("old records removed", "calls", gone.Calls, "events", gone.Events, "tasks", gone.Tasks, "contexts", gone.Contexts, "messages", gone.Messages)
+			a.log.Info("old records removed", "calls", gone.Calls, "events", gone.Events, "tasks", gone.Tasks, "contexts", gone.Contexts, "messages", gone.Messages, "task_events", gone.Frames)
 		}
 		if _, err := a.store.EndRelays(ctx, now.Add(-a.cfg.Push.Keep)); err != nil && ctx.Err() == nil {
 			a.log.Warn("push notification configs of final tasks not removed; the next sweep tries again", "err", err)

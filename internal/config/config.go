@@ -102,6 +102,7 @@ type Limits struct {
 	RequestBody  ByteSize
 	ResponseBody ByteSize
 	StreamEvent  ByteSize
+	StreamBuffer ByteSize
 	TaskSnapshot ByteSize
 	Card         ByteSize
 	Header       ByteSize
@@ -127,6 +128,8 @@ type Limits struct {
 	BurstPerAddress       int // requests without a credential
 	Streams               int
 	StreamsPerPrincipal   int
+	StreamsDetached       int
+	StreamRecovery        time.Duration
 	IdlePerAgent          int
 	ListRefresh           int
 	ListRefreshTimeout    time.Duration
@@ -137,6 +140,11 @@ type Retention struct {
 	Calls  time.Duration
 	Events time.Duration
 	Tasks  time.Duration
+	// Journal is how long events of tasks are kept, at most JournalEvents and
+	// JournalSize of one task.
+	Journal       time.Duration
+	JournalEvents int
+	JournalSize   ByteSize
 	// Messages is how long a repeated message is known as one.
 	Messages    time.Duration
 	DeadLetters time.Duration
@@ -275,7 +283,7 @@ func Default() *Config {
 		Auth:          Auth{FailuresPerMinute: 60, FailureBurst: 20},
 		Postgres:      Postgres{Connections: 8, ConnectTimeout: 5 * time.Second, StatementTimeout: 10 * time.Second, Lease: 15 * time.Second},
 		Limits:        defaultLimits(),
-		Retention:     Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Messages: time.Hour, DeadLetters: 30 * day, Sweep: time.Hour},
+		Retention:     Retention{Calls: 30 * day, Events: 30 * day, Tasks: 30 * day, Journal: 2 * day, JournalEvents: 10_000, JournalSize: 16 * MiB, Messages: time.Hour, DeadLetters: 30 * day, Sweep: time.Hour},
 		Agents:        Agents{Refresh: time.Hour, ProbeTimeout: 10 * time.Second},
 		Keys:          Keys{Rotation: 90 * day, Overlap: 7 * day},
 		Watch:         Watch{First: 2 * time.Second, Max: 5 * time.Minute, Concurrent: 16},
@@ -297,6 +305,7 @@ func defaultLimits() Limits {
 		RequestBody:  10 * MiB,
 		ResponseBody: 10 * MiB,
 		StreamEvent:  4 * MiB,
+		StreamBuffer: 8 * MiB,
 		TaskSnapshot: 1 * MiB,
 		Card:         256 * KiB,
 		Header:       64 * KiB,
@@ -322,6 +331,8 @@ func defaultLimits() Limits {
 		BurstPerAddress:       1_000,
 		Streams:               5_000,
 		StreamsPerPrincipal:   500,
+		StreamsDetached:       1000,
+		StreamRecovery:        time.Minute,
 		IdlePerAgent:          256,
 		ListRefresh:           16,
 		ListRefreshTimeout:    2 * time.Second,

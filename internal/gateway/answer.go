@@ -15,8 +15,12 @@ func (g *Gateway) answer(ctx context.Context, c *Call) (reply *a2a.Reply, ok boo
 		reply = g.listTasks(ctx, c)
 	case m.Streaming() && c.declares && !c.declared.streams:
 		reply = g.refuse(c, a2a.UnsupportedOperation("this agent does not stream: its card does not declare it; use SendMessage and GetTask"))
-	case m == a2a.SubscribeToTask && c.req.Version == a2a.V03 && call.Final(c.sees.state):
+	case m == a2a.SubscribeToTask && c.req.Version == a2a.V03 && call.Final(c.sees.state) && !c.resumes:
 		reply = g.lastWord(ctx, c)
+	case m == a2a.SubscribeToTask:
+		if reply, ok = g.subscribe(ctx, c); !ok || reply.Stream != nil {
+			return reply, ok
+		}
 	case m.Push():
 		reply = g.answerPush(ctx, c)
 	case m == a2a.GetExtendedCard:

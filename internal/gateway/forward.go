@@ -31,14 +31,13 @@ var passed = []string{"Accept-Language"}
 func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	streaming := c.asks().Method.Streaming()
 	if streaming && !g.streams.take(c.record.Caller, g.limits()) {
-		return g.refuse(c, parley.E("gateway.forward", parley.Exhausted, parley.Subject(c.record.Caller),
-			"too many streams are open; close some, or ask for more (limits.streams, limits.streams_per_principal)", nil))
+		return g.refuse(c, tooManyStreams(c))
 	}
 	limit := g.limits().Unary
 	if streaming {
 		limit = g.limits().FirstByte
 	}
-	if !c.asks().Method.ReadOnly() {
+	if !c.asks().Method.ReadOnly() || streaming {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -50,9 +49,6 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	done := func() {
 		timer.Stop()
 		cancel(nil)
-		if streaming {
-			g.streams.give(c.record.Caller)
-		}
 		if c.placing.home != nil {
 			g.standings.leave(placeOf(c.target))
 		}
@@ -64,6 +60,9 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	defer func() { // also where sending panics
 		if !streams {
 			done()
+			if streaming {
+				g.streams.give(c.record.Caller)
+			}
 		}
 	}()
 	reply, err := g.sendPlaced(ctx, c)
@@ -77,8 +76,13 @@ func (g *Gateway) forward(ctx context.Context, c *Call) *a2a.Reply {
 	}
 	streams = true
 	timer.Reset(g.limits().CallDeadline)
-	reply.Stream = &acceptedStream{gateway: g, call: c, inner: reply.Stream, exchange: ctx, done: done}
+	reply.Stream = &openedStream{g: g, call: c, inner: reply.Stream, exchange: ctx, cancel: cancel, done: done}
 	return reply
+}
+
+func tooManyStreams(c *Call) error {
+	return parley.E("gateway.forward", parley.Exhausted, parley.Subject(c.record.Caller),
+		"too many streams are open; close some, or ask for more (limits.streams, limits.streams_per_principal)", nil)
 }
 
 // send asks the target, and once more where it answered 401 to a token of which

@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mesh/parley/internal/limit"
 	"github.com/parley-mesh/parley/internal/parley"
 	"github.com/parley-mesh/parley/internal/registry"
+	"github.com/parley-mesh/parley/internal/stream"
 	"github.com/parley-mesh/parley/internal/telemetry"
 )
 
@@ -74,6 +75,7 @@ type Options struct {
 	Identity Identifier
 	Agents   Directory
 	Journal  Journal
+	Streams  Streams
 	Events   Events
 	// Mates are the other replicas; nil where this process is alone. With them,
 	// what a call shows first is durable before its caller is told: the next
@@ -132,6 +134,8 @@ type Options struct {
 	Push *PushOptions
 	// TokenKey authenticates page tokens; at least 32 bytes.
 	TokenKey []byte
+	// EventKey keys the ids of events; at least 32 bytes.
+	EventKey []byte
 }
 
 // Limits bound what one call may hold and wait for. All are required.
@@ -142,6 +146,13 @@ type Limits struct {
 
 	Streams             int // open at once
 	StreamsPerPrincipal int // open at once
+	// StreamsDetached is how many streams of agents are read at once that no
+	// caller follows.
+	StreamsDetached int
+	StreamBuffer    int // bytes of events that a subscriber may be behind
+	// StreamRecovery is how long a task whose stream broke may say nothing before
+	// its subscribers are told so.
+	StreamRecovery time.Duration
 
 	PerPrincipal limit.Rate // requests of one principal
 	PerAddress   limit.Rate // requests without a credential of one remote host
@@ -161,6 +172,8 @@ type Gateway struct {
 	extended  extendedCards
 	schemes   map[string]a2a.SecurityScheme // the mesh's own, on every card
 	streams   streamSlots
+	hubs      hubs
+	ids       stream.IDs
 	standings *standings
 	bounds    atomic.Pointer[Limits] // in force; Options.Limits are those of the start
 	rates     rates
@@ -183,6 +196,8 @@ func New(o Options) *Gateway {
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
 		standings: newStandings(), relays: newRelays(),
+		hubs: hubs{of: map[call.TaskKey]*hub{}, regains: make(chan struct{}, regainsMax)},
+		ids:  stream.NewIDs(o.EventKey),
 	}
 	for _, name := range o.Anonymous {
 		g.anonymous[name] = true
@@ -213,17 +228,30 @@ func (g *Gateway) Restore(ctx context.Context) error {
 	return g.restoreRelays(ctx)
 }
 
-// Adopt takes up open calls that another process had, each with a task.
+// Adopt takes up open calls that another process had, each with a task. Where that
+// was streamed, it is from now on again.
 func (g *Gateway) Adopt(records []*call.Record) {
+	streamed := map[call.TaskKey]bool{}
 	for _, r := range records {
 		key := call.TaskKey{Agent: r.Agent, Instance: r.Instance, ID: r.TaskID}
 		g.open.restore(r, key)
 		g.watch.add(key, r.Deadline)
+		if a2a.Method(r.Method).Streaming() && len(streamed) < g.limits().StreamsDetached {
+			streamed[key] = true
+		}
 	}
+	if len(streamed) == 0 {
+		return
+	}
+	g.hubs.running.Go(func() {
+		for key := range streamed {
+			g.resume(key)
+		}
+	})
 }
 
 // Run watches the tasks that nobody follows, and those of which somebody is to
-// be told, until ctx ends.
+// be told, until ctx ends. It returns once all streams of agents have ended.
 func (g *Gateway) Run(ctx context.Context) error {
 	var both sync.WaitGroup
 	both.Go(func() { g.watch.run(ctx) })
@@ -231,6 +259,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		both.Go(func() { g.runRelays(ctx) })
 	}
 	both.Wait()
+	g.open.cancelAll(errShutdown)
+	g.hubs.running.Wait()
 	return nil
 }
 

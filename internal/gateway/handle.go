@@ -43,6 +43,9 @@ type Call struct {
 	arrived time.Time
 	lapsed  time.Time // end of the last step
 	sees    seen
+	after   int64                           // the last event of the task that the caller has seen
+	resumes bool                            // the caller goes on behind it
+	missed  bool                            // it says so, and there is no such event
 	free    bool                            // nothing of its message was taken: it may be sent again
 	news    bool                            // the agent asks for a credential, and no event tells of it yet
 	turnOf  parley.CallID                   // the call that began the task this one names; zero for none

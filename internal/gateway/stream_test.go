@@ -33,7 +33,9 @@ const workingFrame = `data: {"task":{"id":"@id","contextId":"c","status":{"state
 // TestStreamThatEndsEarly: whatever way an agent breaks its stream off, the
 // caller is told by an error, and nothing reads as completed.
 func TestStreamThatEndsEarly(t *testing.T) {
-	m, agent := start(t, func(c *config.Config) { c.Watch.First = time.Hour }, a2a.HTTPJSON)
+	m, agent := start(t, func(c *config.Config) {
+		c.Watch.First, c.Limits.StreamRecovery = time.Hour, 50*time.Millisecond
+	}, a2a.HTTPJSON)
 	key := m.Key("alice", "")
 	for what, tc := range map[string]struct {
 		body   string
@@ -95,22 +97,13 @@ func lastFrame(t *testing.T, reply *a2a.Reply) (last a2a.Frame) {
 	}
 }
 
-// TestCallerWhoLeavesAStream has not ended the call: it stays open, the mesh
-// watches the task, and the record tells how it ended.
+// TestCallerWhoLeavesAStream has ended neither the call nor the stream of the
+// agent's: the mesh reads on, and the record tells how the task ended.
 func TestCallerWhoLeavesAStream(t *testing.T) {
-	m, agent := start(t, func(c *config.Config) { c.Watch.First, c.Watch.Max = 10*time.Millisecond, 20*time.Millisecond })
+	m, agent := start(t, func(c *config.Config) { c.Watch.First = time.Hour })
 	c := m.Caller("agent", a2a.JSONRPC, m.Key("alice", ""))
 	frames := make(chan a2a.Frame, 1)
-	gone := make(chan struct{})
-	agent.Answer(func(ctx context.Context, q *a2a.Request) *a2a.Reply {
-		if q.Method == a2a.GetTask {
-			one := task("t-left", "c", a2a.StateWorking)
-			return a2a.Answer(q.Method, &one)
-		}
-		s := a2a.NewChanStream(frames)
-		go func() { <-s.Done(); close(gone) }()
-		return &a2a.Reply{Stream: s}
-	})
+	agent.Answer(streams(frames))
 	frames <- taskFrame(task("t-left", "c", a2a.StateWorking))
 	ctx, leave := context.WithCancel(t.Context())
 	reply, id := c.Do(ctx, a2a.SendStreamingMessage, parleytest.Message(fresh("m"), "x"))
@@ -119,19 +112,52 @@ func TestCallerWhoLeavesAStream(t *testing.T) {
 	}
 	leave()
 	reply.Stream.Close()
+	if got := m.Call(id); got.Ended != nil {
+		t.Fatalf("the call ended with its caller: %+v", got)
+	}
+	frames <- status("t-left", "c", a2a.StateCompleted)
+	close(frames)
+	got := m.WaitCall(control.CallFilter{Task: "t-left"}, parleytest.Ended)
+	if got.ID != id || got.Outcome != "ok" || got.TaskState != string(a2a.StateCompleted) {
+		t.Errorf("the call is recorded as %+v, want ok and completed", got)
+	}
+}
+
+// TestStreamsForNobodyAreBounded: over the limit the agent's stream ends with its
+// last reader, and the task is watched instead.
+func TestStreamsForNobodyAreBounded(t *testing.T) {
+	m, agent := start(t, func(c *config.Config) {
+		c.Limits.StreamsDetached, c.Watch.First, c.Watch.Max = 0, 10*time.Millisecond, 20*time.Millisecond
+	})
+	c := m.Caller("agent", a2a.JSONRPC, m.Key("alice", ""))
+	gone := make(chan struct{})
+	agent.Answer(func(ctx context.Context, q *a2a.Request) *a2a.Reply {
+		if q.Method == a2a.GetTask {
+			one := task("t-nobody", "c", a2a.StateWorking)
+			return a2a.Answer(q.Method, &one)
+		}
+		frames := make(chan a2a.Frame, 1)
+		frames <- taskFrame(task("t-nobody", "c", a2a.StateWorking))
+		s := a2a.NewChanStream(frames)
+		go func() { <-s.Done(); close(gone) }()
+		return &a2a.Reply{Stream: s}
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	reply, id := c.Do(ctx, a2a.SendStreamingMessage, parleytest.Message(fresh("m"), "x"))
+	if _, err := reply.Stream.Next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	reply.Stream.Close()
 	select {
 	case <-gone:
 	case <-time.After(parleytest.Patience):
 		t.Fatal("the exchange with the agent goes on for nobody")
 	}
-	if got := m.Call(id); got.Ended != nil {
-		t.Fatalf("the call ended with its caller: %+v", got)
-	}
-	one := task("t-left", "c", a2a.StateCompleted)
-	agent.Answer(answersTask(one))
-	got := m.WaitCall(control.CallFilter{Task: "t-left"}, parleytest.Ended)
-	if got.ID != id || got.Outcome != "ok" || got.TaskState != string(a2a.StateCompleted) {
-		t.Errorf("the call is recorded as %+v, want ok and completed", got)
+	agent.Answer(answersTask(task("t-nobody", "c", a2a.StateCompleted)))
+	got := m.WaitCall(control.CallFilter{Task: "t-nobody"}, parleytest.Ended)
+	if got.ID != id || got.Outcome != "ok" {
+		t.Errorf("the call is recorded as %+v, want ok", got)
 	}
 }
 
@@ -236,10 +262,11 @@ func streamRequest(t *testing.T, m *parleytest.Mesh, key string) *http.Request {
 }
 
 // TestSlowReaderIsCut: a caller who stops reading holds its stream for no
-// longer than one write may take; the call goes on without it.
+// longer than one write may take. Where no stream may go on for nobody, that of
+// the agent's ends with it; the call goes on.
 func TestSlowReaderIsCut(t *testing.T) {
 	m, agent := start(t, func(c *config.Config) {
-		c.Limits.StreamWriteTimeout, c.Watch.First = 200*time.Millisecond, time.Hour
+		c.Limits.StreamWriteTimeout, c.Limits.StreamsDetached, c.Watch.First = 200*time.Millisecond, 0, time.Hour
 	})
 	gone := make(chan struct{})
 	big := strings.Repeat("x", 1<<20)

@@ -17,6 +17,10 @@ import (
 // answered are the headers of a Reply that gRPC carries; the others are HTTP's.
 var answered = []string{a2a.HeaderExtensions}
 
+// HeaderEventID is the header of a stream that tells the id of its first event.
+// Those of the following ones count on from it.
+const HeaderEventID = "parley-event-id"
+
 // respond writes a reply. The error is the call's status.
 func (s *Server) respond(ctx context.Context, c *Call, rep *a2a.Reply) error {
 	for _, name := range answered {
@@ -118,6 +122,9 @@ func (s *Server) respondStream(ctx context.Context, c *Call, stream a2a.Stream) 
 		if err != nil {
 			s.opt.Log.Warn("event has no form in gRPC", "method", c.Request.Method, "err", err)
 			return c.fail(c.untranslatable(err), nil)
+		}
+		if !begun && f.ID != "" {
+			c.SetHeader(HeaderEventID, f.ID)
 		}
 		if err := c.send(ctx, out); err != nil {
 			return err
