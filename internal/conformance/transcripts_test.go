@@ -235,7 +235,7 @@ func readable(body []byte) string {
 // naming gives what differs from run to run a name, the same each time it occurs.
 type naming map[string]string
 
-var varying = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|"nextPageToken":\s*"[^"]+"|"pageToken":\s*"[^"]+"|pageToken=[^& \n]+|Etag: "[^"]+"|"protected":\s*"[^"]+"|"signature":\s*"[\w-]{86}"|"mesh":\s*"[0-9a-f]{32}"|"cardSha256":\s*"[0-9a-f]{64}"`)
+var varying = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|"nextPageToken":\s*"[^"]+"|"pageToken":\s*"[^"]+"|pageToken=[^& \n]+|Etag: "[^"]+"|"protected":\s*"[^"]+"|"signature":\s*"[\w-]{86}"|"mesh":\s*"[0-9a-f]{32}"|"cardSha256":\s*"[0-9a-f]{64}"|id: [0-9a-f]{12}-\d+`)
 
 func (n naming) normal(text string) string {
 	return varying.ReplaceAllStringFunc(text, func(found string) string {
@@ -246,6 +246,8 @@ func (n naming) normal(text string) string {
 		case strings.HasPrefix(found, `"`) && !strings.Contains(strings.ToLower(found), "pagetoken"):
 			name, _, _ := strings.Cut(found[1:], `"`)
 			return found[:strings.LastIndex(strings.TrimSuffix(found, `"`), `"`)+1] + strings.ToUpper(name) + `"`
+		case strings.HasPrefix(found, "id: "): // of an event: the task's mark and a number
+			return "id: TASK" + found[strings.LastIndexByte(found, '-'):]
 		case strings.Contains(strings.ToLower(found), "pagetoken"):
 			i := strings.LastIndexAny(strings.TrimSuffix(found, `"`), `"=`) + 1
 			lead, value, kind = found[:i], strings.TrimSuffix(found[i:], `"`), "token"

@@ -184,6 +184,9 @@ func (g *Gateway) repeatTask(ctx context.Context, c *Call, key call.TaskKey, det
 
 // repeatStream follows the task that the first call has begun.
 func (g *Gateway) repeatStream(ctx context.Context, c *Call, key call.TaskKey) *a2a.Reply {
+	if reply, ok := g.subscribe(ctx, c); ok {
+		return reply
+	}
 	params, err := jsonwire.Marshal(a2a.SubscribeToTaskRequest{ID: key.ID})
 	if err != nil {
 		return g.refuse(c, err)

@@ -130,7 +130,7 @@ func (s *openedStream) relay(ctx context.Context, first a2a.Frame) error {
 		sub.started = make(chan struct{})
 	}
 	src.subs = []*subscription{sub}
-	if c.req.Method.Sends() {
+	if c.asks().Method.Sends() {
 		sub.turn = &turn{c: c}
 		sub.turn.left.Store(2)
 		src.turn = sub.turn
@@ -171,7 +171,7 @@ func (s *openedStream) ended() {
 	c.record.BytesOut = s.bytes
 	switch {
 	case c.record.Outcome != parley.OutcomeOpen: // known
-	case !c.req.Method.Sends(): // a subscription has no end of its own
+	case !c.asks().Method.Sends(): // a subscription has no end of its own
 		c.ends(parley.OutcomeOK, "", "")
 	case c.sees.key != (call.TaskKey{}): // a further turn: the task goes on
 	case s.state == openFailed || s.state == openEnded:

@@ -253,7 +253,7 @@ func TestSilentStreamIsKeptAwake(t *testing.T) {
 func streamRequest(t *testing.T, m *parleytest.Mesh, key string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m.URL("agent")+"message:stream",
-		strings.NewReader(`{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]}}`))
+		strings.NewReader(`{"message":{"messageId":"`+fresh("m")+`","role":"ROLE_USER","parts":[{"text":"x"}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

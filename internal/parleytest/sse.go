@@ -28,10 +28,10 @@ func OpenSSE(t testing.TB, req *http.Request) *SSE {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = resp.Body.Close() }) // a second time, as a rule
 	s := &SSE{Status: resp.StatusCode, Lines: bufio.NewScanner(resp.Body), t: t}
 	s.Lines.Buffer(nil, 16<<20)
-	s.Close = func() { resp.Body.Close() }
-	t.Cleanup(s.Close)
+	s.Close = func() { _ = resp.Body.Close() }
 	return s
 }
 

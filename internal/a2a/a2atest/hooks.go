@@ -24,7 +24,9 @@ func Start(t testing.TB, opt Options) (*Agent, string) {
 		a.SetGRPC(ServeGRPC(t, a.GRPC()))
 	}
 	t.Cleanup(func() {
-		// Streams that a failed test left open would keep Close waiting.
+		// Streams that go on for nobody would keep Close waiting, and whoever had
+		// them comes back at once.
+		_ = s.Listener.Close() // Close does so again
 		s.CloseClientConnections()
 		s.Close()
 	})
