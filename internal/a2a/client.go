@@ -93,16 +93,21 @@ var (
 //
 // A failure in the protocol's terms is a Reply with Err, also an HTTP error
 // without an A2A body (Err.Bare). Anything else is a *TransportError. A request
-// is sent once, but for a subscription that the peer wants by another verb. ctx
+// is sent once, but for a subscription: the peer may want it by another verb, and
+// one of 0.3 is asked for the task too. ctx
 // bounds the whole call, the stream included.
 func (c *Client) Do(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
 	if ep.Version != "" && !speaks(ep.Version) {
 		return nil, &TransportError{Stage: StageDial, Err: fmt.Errorf("version %q is not spoken here", ep.Version)}
 	}
-	if q.Method == SubscribeToTask && ep.old() && !q.passes(ep) && ep.Binding != GRPC {
+	if q.Method == SubscribeToTask && ep.old() && !q.passes(ep) {
 		return c.followOld(ctx, ep, q, header)
 	}
-	return c.do(ctx, ep, q, header)
+	reply, err := c.do(ctx, ep, q, header)
+	if err == nil && reply.Stream != nil && ep.old() && !q.passes(ep) {
+		reply.Stream = &leadingStream{Stream: reply.Stream, limits: roomier(c.frameLimits())}
+	}
+	return reply, err
 }
 
 // do sends one request in the endpoint's binding.

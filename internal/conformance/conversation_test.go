@@ -130,6 +130,7 @@ var conversationChecks = map[int]check{
 		c := w.as(t, w.Alice)
 		first := c.open("SendStreamingMessage", say("ref-hold", nil))
 		id := text(first.must("task"), "id")
+		first.must("statusUpdate") // to working: nothing is under way any more
 		other := c.open("SubscribeToTask", obj{"id": id})
 		other.must("task")
 		first.close()

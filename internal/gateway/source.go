@@ -177,10 +177,16 @@ func (h *hub) pump(src *source) error {
 			h.watching.ends(judgeError(f.Err).Outcome, string(f.Err.Reason), "the agent ended its stream with an error")
 			return f.Err
 		}
+		src.stuck = false
+		if f.Facts.Reconciled {
+			if _, err := h.reconciled(src, f); err != nil {
+				return err
+			}
+			continue
+		}
 		if refusal := h.see(src, f); refusal != nil {
 			return refusal
 		}
-		src.stuck = false
 		h.pass(src, f, false)
 	}
 }
