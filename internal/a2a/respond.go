@@ -235,13 +235,15 @@ func (s *streamWriter) pass(ctx context.Context, rep *Reply, frame *Frame, err e
 	if err != nil {
 		return true, s.finish(ctx, err)
 	}
+	last := false
 	if s.q.old && frame.Raw == nil && frame.Err == nil {
+		last = endsOld(frame)
 		s.q.oldFrame(frame)
 	}
 	if err := s.frame(frame); err != nil {
 		return true, err
 	}
-	return frame.Err != nil || s.q.old && frame.Raw == nil && endsOld(frame.Facts), nil
+	return last || frame.Err != nil, nil
 }
 
 // refuse answers a stream that fails before it has begun: with an ordinary error.
