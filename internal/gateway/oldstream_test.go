@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -147,7 +148,7 @@ func TestErrorInsideATranslatedStream(t *testing.T) {
 			t.Errorf("%s: first %+v, %v", b, first, err)
 		}
 		_, err = opened.Next(t.Context())
-		if e, ok := err.(*a2a.Error); !ok || e.Reason != a2a.ReasonContentTypeNotSupported {
+		if e, ok := errors.AsType[*a2a.Error](err); !ok || e.Reason != a2a.ReasonContentTypeNotSupported {
 			t.Errorf("%s: then %v, want the agent's error", b, err)
 		}
 		if _, err = opened.Next(t.Context()); err != io.EOF {
