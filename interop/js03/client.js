@@ -1,6 +1,7 @@
 // Drives one agent with the JavaScript SDK of protocol version 0.3 through the
 // scenarios of its successor in ../js, except those that 0.3 has no operation for.
 
+import { promises as dns } from 'node:dns';
 import { parseArgs } from 'node:util';
 
 import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
@@ -50,6 +51,11 @@ const TRANSPORTS = {
   'HTTP+JSON': () => new RestTransportFactory(),
   GRPC: () => new GrpcTransportFactory(),
 };
+
+// Names below localhost are this machine, as RFC 6761 has it and not every system
+// does.
+const lookup = dns.lookup;
+dns.lookup = (name, options) => lookup(name.endsWith('.localhost') ? '127.0.0.1' : name, options);
 
 /** connect reads the card at the agent's address, which must end in a slash. */
 async function connect(base, binding) {

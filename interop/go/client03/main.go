@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/a2aproject/a2a-go/a2aclient/agentcard"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/parley-mesh/parley/interop/go/peer"
 )
@@ -81,7 +84,7 @@ func connect(ctx context.Context, o options) (*a2aclient.Client, error) {
 	}
 	options := []a2aclient.FactoryOption{a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(nil)}
 	if o.binding == string(a2a.TransportProtocolGRPC) { // in development there is no TLS
-		options[1] = a2aclient.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials()))
+		options[1] = a2aclient.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials()), belowLocalhost(card))
 	}
 	client, err := a2aclient.NewFromCard(ctx, card, options...)
 	if err != nil {
@@ -91,6 +94,20 @@ func connect(ctx context.Context, o options) (*a2aclient.Client, error) {
 		client.AddCallInterceptor(a2aclient.NewStaticCallMetaInjector(a2aclient.CallMeta{"authorization": {"Bearer " + o.key}}))
 	}
 	return client, nil
+}
+
+// belowLocalhost leads names below localhost to this machine, as RFC 6761 has it
+// and not every system does.
+func belowLocalhost(card *a2a.AgentCard) grpc.DialOption {
+	for _, i := range append(card.AdditionalInterfaces, a2a.AgentInterface{Transport: card.PreferredTransport, URL: card.URL}) {
+		host, port, err := net.SplitHostPort(i.URL)
+		if i.Transport == a2a.TransportProtocolGRPC && err == nil && strings.HasSuffix(host, ".localhost") {
+			here := manual.NewBuilderWithScheme("dns")
+			here.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: net.JoinHostPort("127.0.0.1", port)}}})
+			return grpc.WithResolvers(here)
+		}
+	}
+	return grpc.EmptyDialOption{}
 }
 
 // sdk is how this SDK shows its values.
