@@ -83,6 +83,53 @@ func TestOldAgentEndsWithoutAWord(t *testing.T) {
 	wantErr(t, "subscribe to the task once it has ended", reply, a2a.ReasonUnsupportedOperation)
 }
 
+// TestOldAgentEndsASubscriptionWithoutAWord: the same where nobody has the stream of
+// the message, and the subscription is the only one.
+func TestOldAgentEndsASubscriptionWithoutAWord(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{})
+	key := m.Key("alice", "")
+	id := fresh("t")
+	var state atomic.Value
+	state.Store("working")
+	ended := make(chan struct{})
+	m.Add(control.NewAgent{Name: "agent", URL: a2atest.NewOldScript(t, func(ctx context.Context, method string, params []byte, say func(string)) string {
+		now := oldLife(id, state.Load().(string), "")
+		switch {
+		case method == "message/send":
+			return now
+		case !strings.Contains(string(params), id):
+			return oldNotFound
+		case method == "tasks/cancel":
+			state.Store("canceled")
+			close(ended)
+			return oldLife(id, "canceled", "")
+		case method == "tasks/get":
+			return now
+		case state.Load() == "canceled":
+			return oldRefused
+		}
+		say(oldUpdate(id, "working", "false"))
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		return ""
+	})})
+	c := m.Caller("agent", a2a.JSONRPC, key)
+	in := parleytest.Message(fresh("m"), "x")
+	in.Configuration = &a2a.SendMessageConfiguration{ReturnImmediately: true}
+	mustSend(t, c, in)
+	follower := subscribe(t, m, key, id, "")
+	follower.Must()
+	if reply, _ := c.Do(t.Context(), a2a.CancelTask, a2a.CancelTaskRequest{ID: id}); reply.Err != nil {
+		t.Fatal(reply.Err)
+	}
+	got := texts(follower.Rest())
+	if len(got) == 0 || got[len(got)-1] != "task TASK_STATE_CANCELED" {
+		t.Errorf("got %q, want the task as canceled at last", got)
+	}
+}
+
 // TestMissedAtAnOldAgent: what happened before the mesh was a subscriber is told by
 // the task, which is marked as reconciled.
 func TestMissedAtAnOldAgent(t *testing.T) {
