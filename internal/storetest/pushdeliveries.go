@@ -134,6 +134,21 @@ func testPushTurns(t *testing.T, s Store) {
 	wantDue(t, s, "removed")
 }
 
+func testPushMarks(t *testing.T, s Store) {
+	var tasks []call.TaskKey
+	var ids []string
+	for _, id := range []string{"u", "t", "v"} {
+		task := taskOf(t, s, "alice", id)
+		a := subscribed(t, s, "alice", task, "a")
+		must(t, s.RestPush(t.Context(), claim(t, s, a.ID, "one")))
+		grow(t, s, task, `{}`)
+		tasks, ids = append(tasks, task), append(ids, a.ID)
+	}
+	wantDue(t, s, "grown and not marked")
+	must(t, s.MarkPushes(t.Context(), tasks))
+	wantDue(t, s, "marked together", ids...)
+}
+
 func testPushLeaseEnds(t *testing.T, s Store) {
 	task := taskOf(t, s, "alice", "t")
 	a := subscribed(t, s, "alice", task, "a")
