@@ -24,6 +24,9 @@ import (
 const (
 	lookFirst = 500 * time.Millisecond
 	lookMax   = 15 * time.Second
+	// endLooks is how often more a task is looked at, lookFirst apart, whose
+	// subscription has ended while it has not.
+	endLooks = 2
 )
 
 // followOld subscribes to a task at an agent of 0.3: the first frame shows the
@@ -159,9 +162,15 @@ func (s *oldSubscription) take(ctx context.Context, f Frame, err error) {
 	case err == io.EOF:
 		s.end(io.EOF)
 	case err != nil || f.Err != nil:
-		// Ended without a last word, or refused: a task that has ended meanwhile is both.
-		if s.look(ctx); s.done != nil {
-			return
+		// Ended without a last word, or refused: a task that has ended meanwhile is both,
+		// and one that is ending may be before it says so.
+		for try := 0; ; try++ {
+			if s.look(ctx); s.done != nil {
+				return
+			}
+			if try == endLooks || !wait(ctx, lookFirst) {
+				break
+			}
 		}
 		if err == nil {
 			s.queue, err = append(s.queue, f), io.EOF
@@ -192,6 +201,18 @@ func (s *oldSubscription) look(ctx context.Context) {
 	}
 	if task.Facts.State.Terminal() {
 		s.end(io.EOF)
+	}
+}
+
+// wait reports whether ctx lasted for d.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

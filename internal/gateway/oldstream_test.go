@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	old "github.com/a2aproject/a2a-go/a2a"
+	oldclient "github.com/a2aproject/a2a-go/a2aclient"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
@@ -81,6 +83,53 @@ func TestOldAgentEndsWithoutAWord(t *testing.T) {
 	wantErr(t, "subscribe to the task once it has ended", reply, a2a.ReasonUnsupportedOperation)
 }
 
+// TestOldAgentEndsASubscriptionWithoutAWord: the same where nobody has the stream of
+// the message, and the subscription is the only one.
+func TestOldAgentEndsASubscriptionWithoutAWord(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{})
+	key := m.Key("alice", "")
+	id := fresh("t")
+	var state atomic.Value
+	state.Store("working")
+	ended := make(chan struct{})
+	m.Add(control.NewAgent{Name: "agent", URL: a2atest.NewOldScript(t, func(ctx context.Context, method string, params []byte, say func(string)) string {
+		now := oldLife(id, state.Load().(string), "")
+		switch {
+		case method == "message/send":
+			return now
+		case !strings.Contains(string(params), id):
+			return oldNotFound
+		case method == "tasks/cancel":
+			state.Store("canceled")
+			close(ended)
+			return oldLife(id, "canceled", "")
+		case method == "tasks/get":
+			return now
+		case state.Load() == "canceled":
+			return oldRefused
+		}
+		say(oldUpdate(id, "working", "false"))
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		return ""
+	})})
+	c := m.Caller("agent", a2a.JSONRPC, key)
+	in := parleytest.Message(fresh("m"), "x")
+	in.Configuration = &a2a.SendMessageConfiguration{ReturnImmediately: true}
+	mustSend(t, c, in)
+	follower := subscribe(t, m, key, id, "")
+	follower.Must()
+	if reply, _ := c.Do(t.Context(), a2a.CancelTask, a2a.CancelTaskRequest{ID: id}); reply.Err != nil {
+		t.Fatal(reply.Err)
+	}
+	got := texts(follower.Rest())
+	if len(got) == 0 || got[len(got)-1] != "task TASK_STATE_CANCELED" {
+		t.Errorf("got %q, want the task as canceled at last", got)
+	}
+}
+
 // TestMissedAtAnOldAgent: what happened before the mesh was a subscriber is told by
 // the task, which is marked as reconciled.
 func TestMissedAtAnOldAgent(t *testing.T) {
@@ -146,7 +195,7 @@ func TestErrorInsideATranslatedStream(t *testing.T) {
 			t.Errorf("%s: first %+v, %v", b, first, err)
 		}
 		_, err = opened.Next(t.Context())
-		if e, ok := err.(*a2a.Error); !ok || e.Reason != a2a.ReasonContentTypeNotSupported {
+		if e, ok := errors.AsType[*a2a.Error](err); !ok || e.Reason != a2a.ReasonContentTypeNotSupported {
 			t.Errorf("%s: then %v, want the agent's error", b, err)
 		}
 		if _, err = opened.Next(t.Context()); err != io.EOF {
@@ -218,5 +267,37 @@ func TestFinalThatDoesNotFollow(t *testing.T) {
 	}
 	if len(all) != 3 || !strings.Contains(all[1], `"parley_v03":{"final":true}`) || !strings.Contains(all[2], `"parley_v03":{"final":false}`) {
 		t.Errorf("got\n%s", strings.Join(all, "\n"))
+	}
+}
+
+// TestOldStreamEndsWithItsFinalEvent, also where the agent of 1.0 holds its stream
+// open: callers of 0.3 wait for no more.
+func TestOldStreamEndsWithItsFinalEvent(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{Configure: wildcard})
+	key := m.Key("alice", "")
+	m.Agent("agent").Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
+		if q.Method != a2a.SendStreamingMessage {
+			return a2a.Fail(a2a.TaskNotFound(q.Facts.TaskID))
+		}
+		id, frames := fresh("t"), make(chan a2a.Frame, 2) // which is not closed
+		frames <- taskFrame(task(id, "c", a2a.StateWorking))
+		frames <- status(id, "c", a2a.StateInputRequired)
+		return &a2a.Reply{Stream: a2a.NewChanStream(frames)}
+	})
+	for by, c := range map[string]*oldclient.Client{
+		"JSON-RPC": oldCaller(t, m.URL("agent"), key), "gRPC": oldGRPCCaller(t, m, "agent.mesh.test:443", key),
+	} {
+		var events []old.Event
+		for event, err := range c.SendStreamingMessage(t.Context(), oldMessage(fresh("m"))) {
+			if err != nil {
+				t.Fatalf("%s: %v", by, err)
+			}
+			events = append(events, event)
+		}
+		wantFinal(t, by, events, old.TaskStateInputRequired)
+	}
+	body := string(oldREST(t, http.MethodPost, m.URL("agent")+"v1/message:stream", key, `{"message":{"messageId":"`+fresh("m")+`","role":"ROLE_USER","content":[{"text":"x"}]}}`))
+	if strings.Count(body, "data:") != 2 || !strings.Contains(body, `"final":true`) {
+		t.Errorf("HTTP+JSON: %s", body)
 	}
 }
