@@ -71,13 +71,13 @@ func (r *receiver) last(ctx context.Context) string {
 // TestPush has clients of every SDK, version and binding subscribe to tasks of every
 // one as an agent, and be told of them. The mesh asks nothing by itself here: what is
 // told the agents have pushed, and the mesh has passed on in the subscriber's
-// version, signed. Without -matrix each endpoint is played once on either side.
+// version, signed. Without -matrix each SDK is played at least once on either side.
 func TestPush(t *testing.T) {
-	runs := sample()
+	runs := onePerSDK(sample())
 	if *wholeMatrix {
 		runs = everyRun(t)
 	}
-	// Agents that wait for themselves to be asked are never asked.
+	// So an agent that does not push is never asked while the test waits.
 	quiet := []string{"watch:", "  first: 1h", "  max: 1h"}
 	shared, named := startMesh(t, quiet...), startNamedMesh(t, quiet...)
 	agents, keys := map[Endpoint]bool{}, map[Endpoint]string{}
@@ -134,6 +134,20 @@ func TestPush(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// onePerSDK keeps the runs in which an SDK is a client, or an agent, for the first
+// time.
+func onePerSDK(runs []attempt) []attempt {
+	clients, agents := map[SDK]bool{}, map[SDK]bool{}
+	var kept []attempt
+	for _, r := range runs {
+		if client, agent := r.cell.Client.SDK, r.cell.Agent.SDK; !clients[client] || !agents[agent] {
+			clients[client], agents[agent] = true, true
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 // pushScript is what a client is told of its configs, and in the end of the task.
