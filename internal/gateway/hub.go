@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
@@ -245,6 +246,24 @@ func (h *hub) settled() error {
 		return errTaken
 	}
 	return h.failed
+}
+
+// over tells the hub that the task has ended, as another call has seen. A stream
+// that does not show that soon never will: some agents leave it open in silence.
+// The task is then asked for.
+func (h *hub) over() {
+	time.AfterFunc(finalGrace, func() {
+		h.mu.Lock()
+		src := h.at
+		if h.ended != nil {
+			src = nil
+		}
+		h.mu.Unlock()
+		if src != nil {
+			src.over.Store(true)
+			src.stop()
+		}
+	})
 }
 
 // add makes s a subscriber. The caller holds mu.

@@ -40,8 +40,9 @@ func (g *Gateway) takeInlinePush(ctx context.Context, c *Call) error {
 	if err := g.checkPushConfig(config, inlinePush+"."); err != nil {
 		return err
 	}
-	if sent := c.record.Sent; config.ID == "" && sent != nil {
+	if sent := c.record.Sent; config.ID == "" && sent != nil && c.req.Version != a2a.V03 {
 		// The message may come again, and must not subscribe to its task once more.
+		// In 0.3 the task's id stands in for a missing one, which does the same.
 		config.ID = base64.RawURLEncoding.EncodeToString(sent.Digest[:16])
 	}
 	if err := g.Push.Store.RoomForSubscription(ctx, c.record.Caller, g.Push.Most); err != nil {

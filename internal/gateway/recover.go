@@ -21,7 +21,7 @@ import (
 func (h *hub) regain(src *source) error {
 	g := h.g
 	learnt, delay := g.Now(), regainFirst
-	subscribe, lost := !src.stuck, 0
+	subscribe, lost := !src.stuck && !src.over.Load(), 0
 	for {
 		if subscribe {
 			err := h.resubscribe(src)

@@ -168,6 +168,9 @@ func (g *Gateway) finishHere(ctx context.Context, key call.TaskKey, state string
 	for _, r := range g.open.take(key) {
 		g.endWaiting(ctx, r, parley.Judge(parley.Shape(state)).Outcome, "", "", state)
 	}
+	if h := g.hubs.get(key); h != nil {
+		h.over()
+	}
 }
 
 // endWaiting settles a call whose exchange was over before.

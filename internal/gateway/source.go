@@ -29,6 +29,7 @@ type source struct {
 
 	follows    atomic.Bool // another replica has the stream
 	broke      error       // why the last stream broke; nil for none
+	over       atomic.Bool // the task has ended, and the stream does not tell
 	stuck      bool        // a new stream has shown no more than the task
 	reconciled []byte      // the last Task that was passed on as reconciled
 
@@ -117,7 +118,7 @@ func (h *hub) run() {
 		case err == nil: // there is a way to go on
 		case errors.Is(err, errTaken):
 			src.follows.Store(true)
-		case broken(src, err):
+		case broken(src, err), src.over.Load() && !src.final && src.exchange.Err() == nil && !fromStore(err):
 			src.broke = err
 		default:
 			h.close(src, err)
@@ -175,6 +176,11 @@ func (h *hub) pump(src *source) error {
 			}
 			return err
 		case f.Err != nil:
+			// Some agents fail the streams of a task that ends: what became of it is
+			// told rather than that.
+			if _, err := h.reconcile(src); err == nil && src.final {
+				return io.EOF
+			}
 			h.watching.ends(judgeError(f.Err).Outcome, string(f.Err.Reason), "the agent ended its stream with an error")
 			return f.Err
 		}
