@@ -101,21 +101,14 @@ func everyRun(t *testing.T) []attempt {
 // play starts the agents that the runs need and lets the clients loose on them.
 func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]outcome {
 	t.Helper()
-	// Where callers of 0.3 speak gRPC each agent has an address of its own.
 	shared, named := startMesh(t), startNamedMesh(t)
-	meshOf := func(client Endpoint) *Mesh {
-		if client.Binding == GRPC && releaseOf(client.SDK).protocol == "0.3" {
-			return named
-		}
-		return shared
-	}
 	addresses, keys := map[Endpoint]string{}, map[Endpoint]string{}
 	for _, r := range runs {
 		if _, err := os.Stat(keptIn(r)); *toldFolder != "" && err == nil {
 			continue // nobody has to be started for what is there
 		}
 		if keys[r.cell.Client] == "" {
-			keys[r.cell.Client] = newCaller(t, meshOf(r.cell.Client), atMesh(r.cell.Client))
+			keys[r.cell.Client] = newCaller(t, meshFor(r.cell.Client, shared, named), atMesh(r.cell.Client))
 		}
 		if e := r.cell.Agent; addresses[e] == "" {
 			addresses[e] = startAgent(t, e.SDK, AgentOptions{Bindings: []Binding{e.Binding}}).URL
@@ -135,7 +128,7 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 			told, err := kept(r, func() (Told, error) {
 				address := addresses[r.cell.Agent]
 				if r.way == Through {
-					address = meshOf(r.cell.Client).Agent(atMesh(r.cell.Agent))
+					address = meshFor(r.cell.Client, shared, named).Agent(atMesh(r.cell.Agent))
 				}
 				return listen(ctx, peers(t), r, address, keys[r.cell.Client])
 			})
@@ -164,7 +157,7 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 
 // startNamedMesh starts a mesh whose agents have addresses of their own over gRPC,
 // below localhost.
-func startNamedMesh(t *testing.T) *Mesh {
+func startNamedMesh(t *testing.T, lines ...string) *Mesh {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -174,7 +167,16 @@ func startNamedMesh(t *testing.T) *Mesh {
 	if err := errors.Join(err, free.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return startMesh(t, "grpc_listen: 127.0.0.1:"+port, `grpc_public_url: "*.localhost:`+port+`"`)
+	return startMesh(t, append(lines, "grpc_listen: 127.0.0.1:"+port, `grpc_public_url: "*.localhost:`+port+`"`)...)
+}
+
+// meshFor is the mesh that a client is played with: callers of 0.3 that speak gRPC
+// need one whose agents have addresses of their own.
+func meshFor(client Endpoint, shared, named *Mesh) *Mesh {
+	if client.Binding == GRPC && releaseOf(client.SDK).protocol == "0.3" {
+		return named
+	}
+	return shared
 }
 
 // atMesh names an endpoint as a caller or an agent of the mesh.

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	old "github.com/a2aproject/a2a-go/a2a"
+	oldclient "github.com/a2aproject/a2a-go/a2aclient"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
@@ -146,7 +148,7 @@ func TestErrorInsideATranslatedStream(t *testing.T) {
 			t.Errorf("%s: first %+v, %v", b, first, err)
 		}
 		_, err = opened.Next(t.Context())
-		if e, ok := err.(*a2a.Error); !ok || e.Reason != a2a.ReasonContentTypeNotSupported {
+		if e, ok := errors.AsType[*a2a.Error](err); !ok || e.Reason != a2a.ReasonContentTypeNotSupported {
 			t.Errorf("%s: then %v, want the agent's error", b, err)
 		}
 		if _, err = opened.Next(t.Context()); err != io.EOF {
@@ -218,5 +220,37 @@ func TestFinalThatDoesNotFollow(t *testing.T) {
 	}
 	if len(all) != 3 || !strings.Contains(all[1], `"parley_v03":{"final":true}`) || !strings.Contains(all[2], `"parley_v03":{"final":false}`) {
 		t.Errorf("got\n%s", strings.Join(all, "\n"))
+	}
+}
+
+// TestOldStreamEndsWithItsFinalEvent, also where the agent of 1.0 holds its stream
+// open: callers of 0.3 wait for no more.
+func TestOldStreamEndsWithItsFinalEvent(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{Configure: wildcard})
+	key := m.Key("alice", "")
+	m.Agent("agent").Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
+		if q.Method != a2a.SendStreamingMessage {
+			return a2a.Fail(a2a.TaskNotFound(q.Facts.TaskID))
+		}
+		id, frames := fresh("t"), make(chan a2a.Frame, 2) // which is not closed
+		frames <- taskFrame(task(id, "c", a2a.StateWorking))
+		frames <- status(id, "c", a2a.StateInputRequired)
+		return &a2a.Reply{Stream: a2a.NewChanStream(frames)}
+	})
+	for by, c := range map[string]*oldclient.Client{
+		"JSON-RPC": oldCaller(t, m.URL("agent"), key), "gRPC": oldGRPCCaller(t, m, "agent.mesh.test:443", key),
+	} {
+		var events []old.Event
+		for event, err := range c.SendStreamingMessage(t.Context(), oldMessage(fresh("m"))) {
+			if err != nil {
+				t.Fatalf("%s: %v", by, err)
+			}
+			events = append(events, event)
+		}
+		wantFinal(t, by, events, old.TaskStateInputRequired)
+	}
+	body := string(oldREST(t, http.MethodPost, m.URL("agent")+"v1/message:stream", key, `{"message":{"messageId":"`+fresh("m")+`","role":"ROLE_USER","content":[{"text":"x"}]}}`))
+	if strings.Count(body, "data:") != 2 || !strings.Contains(body, `"final":true`) {
+		t.Errorf("HTTP+JSON: %s", body)
 	}
 }

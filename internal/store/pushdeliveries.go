@@ -78,15 +78,16 @@ func (db *DB) SweepPushes(ctx context.Context) error {
 }
 
 // DuePushes implements push.Outbox. What frozen principals have asked for waits.
-func (db *DB) DuePushes(ctx context.Context, perHost, limit int) ([]push.Due, error) {
+func (db *DB) DuePushes(ctx context.Context, perHost, perPrincipal, limit int) ([]push.Due, error) {
 	due, err := query(ctx, db, func(row scanner) (d push.Due, err error) {
 		err = row.Scan(&d.Subscription, &d.Host, &d.Principal)
 		return d, err
 	}, `SELECT subscription, host, principal FROM (
+		SELECT subscription, host, principal, due_at, row_number() OVER (PARTITION BY principal ORDER BY due_at, subscription) AS turn FROM (
 		SELECT subscription, host, principal, due_at, row_number() OVER (PARTITION BY host ORDER BY due_at, subscription) AS place
 		FROM push_deliveries WHERE due_at <= ? AND held_until < `+db.sql.now+`
 		AND NOT EXISTS (SELECT 1 FROM principals p WHERE p.name = push_deliveries.principal AND p.frozen_at IS NOT NULL)) waiting
-		WHERE place <= ? ORDER BY due_at LIMIT ?`, db.opt.Now().UnixMicro(), perHost, page(limit))
+		WHERE place <= ?) queued WHERE turn <= ? ORDER BY due_at LIMIT ?`, db.opt.Now().UnixMicro(), perHost, perPrincipal, page(limit))
 	return due, db.fault("store.due_pushes", "", err)
 }
 

@@ -8,7 +8,7 @@ import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
 import { Recorder } from '../js/steady.js';
-import { sayOne, scenarios } from './scenarios.js';
+import { push, sayOne, scenarios } from './scenarios.js';
 
 // Ends a scenario that got stuck.
 const SCENARIO_TIMEOUT_MS = 30_000;
@@ -42,6 +42,7 @@ const { values: options } = parseArgs({
     key: { type: 'string', default: process.env.PARLEY_KEY ?? '' }, // API key, sent as a bearer token
     binding: { type: 'string', default: '' }, // JSONRPC, HTTP+JSON or GRPC; JSONRPC if empty
     scenario: { type: 'string', default: 'all' }, // comma-separated names, or all
+    push: { type: 'string', default: '' }, // address to have told of a task, in the scenario push instead of others
     say: { type: 'string', default: '' }, // send this one message instead of playing scenarios
   },
 });
@@ -76,6 +77,10 @@ async function main() {
   const client = await connect(options.url, options.binding);
   if (options.say) {
     await play(client, 'say', sayOne(options.say));
+    return;
+  }
+  if (options.push) {
+    await play(client, 'push', push(options.push));
     return;
   }
   const names = options.scenario === 'all' ? Object.keys(scenarios) : options.scenario.split(',');

@@ -30,7 +30,7 @@ func (g oldGen) kind(name string, o object) object {
 }
 
 func (g oldGen) part() object {
-	p := object{}
+	var p object
 	switch g.IntN(4) {
 	case 0:
 		p = g.kind("text", object{"text": g.text()})

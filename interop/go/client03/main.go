@@ -28,7 +28,7 @@ import (
 // scenarioTimeout ends a scenario that got stuck.
 const scenarioTimeout = 30 * time.Second
 
-type options struct{ base, key, binding, scenario, say string }
+type options struct{ base, key, binding, scenario, say, push string }
 
 func main() {
 	var o options
@@ -37,6 +37,7 @@ func main() {
 	flag.StringVar(&o.binding, "binding", "", "JSONRPC or GRPC; JSONRPC if empty")
 	flag.StringVar(&o.scenario, "scenario", "all", "comma-separated names, or all")
 	flag.StringVar(&o.say, "say", "", "send this one message instead of playing scenarios")
+	flag.StringVar(&o.push, "push", "", "address to have told of a task, in the scenario push instead of others")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
@@ -51,6 +52,9 @@ func run(o options) error {
 	}
 	if o.say != "" {
 		return play("say", client, sayOne(o.say))
+	}
+	if o.push != "" {
+		return play("push", client, push(o.push))
 	}
 	if o.scenario == "all" {
 		o.scenario = strings.Join(scenarioNames, ",")
