@@ -104,7 +104,15 @@ func pushRetryCommand(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.done(one, "%s is tried again now: %d events are pending", one.ID, one.Pending)
+			return p.done(one, "%s", retriedText(one))
 		}),
 	}
+}
+
+// retriedText is what came of asking for the next attempt.
+func retriedText(one control.Push) string {
+	if one.Pending == 0 {
+		return one.ID + " has nothing to try: no events are pending"
+	}
+	return fmt.Sprintf("%s is tried again now: %d events are pending", one.ID, one.Pending)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parley"
 )
 
@@ -188,5 +189,13 @@ func TestEveryTurnTellsThatTheAgentAsks(t *testing.T) {
 	}
 	if got := remarks.String(); got != "input required\ninput required\n" {
 		t.Errorf("the remarks are %q", got)
+	}
+}
+
+func TestRetriedTextSaysWhereNothingIsTried(t *testing.T) {
+	for pending, want := range map[int64]string{0: "P has nothing to try: no events are pending", 2: "P is tried again now: 2 events are pending"} {
+		if got := retriedText(control.Push{ID: "P", Pending: pending}); got != want {
+			t.Errorf("%d pending: %q, want %q", pending, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/token"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -101,4 +102,18 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []string {
 func isEnumeration(d *ast.GenDecl) bool {
 	first, ok := d.Specs[0].(*ast.ValueSpec)
 	return ok && d.Tok == token.CONST && d.Lparen.IsValid() && first.Type != nil
+}
+
+// TestReadmeLeadsToEveryPage: a page that README.md does not name is not found.
+func TestReadmeLeadsToEveryPage(t *testing.T) {
+	elsewhere := []string{
+		"docs/benchmarks-notes.md", // a part of docs/benchmarks.md
+		"docs/roadmap.md",          // named by docs/limits.md
+	}
+	readme := string(read(t, "README.md"))
+	for _, name := range repoFiles(t) {
+		if path.Dir(name) == "docs" && path.Ext(name) == ".md" && !slices.Contains(elsewhere, name) && !strings.Contains(readme, "]("+name) {
+			t.Errorf("README.md does not link %s", name)
+		}
+	}
 }
