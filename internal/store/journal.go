@@ -253,7 +253,11 @@ func (db *DB) Append(ctx context.Context, key call.TaskKey, owner parley.OwnerNa
 // source feeds the journal, those of the writer else.
 func (db *DB) AppendLater(ctx context.Context, k stream.Entry) {
 	e := &entry{db: db, Entry: k, at: db.opt.Now()}
-	err := e.seal(ctx, db.journals.reserve(k.Task, len(k.Frames)))
+	var err error
+	// What goes into a journal that is not known is sealed when it is written.
+	if base := db.journals.reserve(k.Task, len(k.Frames)); base.num != 0 {
+		err = e.seal(ctx, base)
+	}
 	if err == nil {
 		err = db.w.add(&job{work: e, done: make(chan error, 1)})
 	}
