@@ -58,7 +58,7 @@ type hub struct {
 	flying   int                        // bytes handed over to the journal, and not yet there
 	landed   *sync.Cond                 // flying has become less
 	failed   error                      // of the journal
-	snapshot stream.Snapshot            // of the journal up to its number
+	snapshot stream.Snapshot            // of the journal up to its number, unless larger than a snapshot may be
 	folding  sync.Mutex                 // held while snapshot grows
 }
 
@@ -322,5 +322,8 @@ func (h *hub) whole(ctx context.Context, marks func(seq int64) map[string]any) (
 	}
 	seq = h.snapshot.Seq
 	frame, err = h.snapshot.Frame(marks(seq))
+	if len(frame) > h.g.limits().Snapshot { // made anew for the next one, if the journal still has it all
+		h.snapshot = stream.Snapshot{}
+	}
 	return frame, seq, err == nil, err
 }
