@@ -34,7 +34,7 @@ kit: ## the A2A project's own test kit, a copy of which is in KIT; PYTHON has it
 	go run ./interop/kit -kit '$(KIT)' -python '$(or $(PYTHON),python3)' -part all
 
 interop: ## every pairing of SDKs, versions and bindings: docs/interop.md
-	go test ./interop -run '^TestMatrix$$' -count=1 -timeout 60m -matrix
+	go test ./interop -run '^(TestMatrix|TestPush)$$' -count=1 -timeout 60m -matrix
 
 fuzz: ## every fuzz target for FUZZTIME each (default 10s)
 	.ci/fuzz

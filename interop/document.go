@@ -3,6 +3,7 @@ package interop
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,17 @@ type answer struct {
 	NextPageToken string `json:"nextPageToken"`
 
 	Open string `json:"open"`
+
+	Configs []pushConfig `json:"configs"`
+	Deleted bool         `json:"deleted"`
+	pushConfig
+}
+
+// pushConfig is an address that is told of a task.
+type pushConfig struct {
+	ID     string      `json:"id"`
+	URL    string      `json:"url"`
+	Config *pushConfig `json:"pushNotificationConfig"` // of version 0.3
 }
 
 type message struct {
@@ -139,9 +151,33 @@ func tell(text json.RawMessage) (string, error) {
 		return a.tellPage(), nil
 	case a.Open != "":
 		return "open task", nil
+	case a.URL != "" || a.Config != nil:
+		return a.pushConfig.tell(), nil
+	case a.Configs != nil:
+		return tellConfigs(a.Configs), nil
+	case a.Deleted:
+		return "deleted", nil
 	default:
 		return "", fmt.Errorf("neither a message, a task, an update nor a page: %s", text)
 	}
+}
+
+// tell names a config and whether it has the address that it was given.
+func (c pushConfig) tell() string {
+	if c.Config != nil {
+		return c.Config.tell()
+	}
+	return fmt.Sprintf("config %q at %s", c.ID, path.Base(c.URL))
+}
+
+// tellConfigs lists them by their names: their order is nobody's promise.
+func tellConfigs(configs []pushConfig) string {
+	told := make([]string, len(configs))
+	for i, c := range configs {
+		told[i] = c.tell()
+	}
+	slices.Sort(told)
+	return strings.Join(told, ", ")
 }
 
 // readAnswer reads what either version of the protocol has in this place: a

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -100,20 +101,21 @@ func everyRun(t *testing.T) []attempt {
 // play starts the agents that the runs need and lets the clients loose on them.
 func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]outcome {
 	t.Helper()
-	mesh := startMesh(t)
-	addresses, keys := map[Endpoint]map[Way]string{}, map[Endpoint]string{}
+	shared, named := startMesh(t), startNamedMesh(t)
+	addresses, keys := map[Endpoint]string{}, map[Endpoint]string{}
 	for _, r := range runs {
 		if _, err := os.Stat(keptIn(r)); *toldFolder != "" && err == nil {
 			continue // nobody has to be started for what is there
 		}
 		if keys[r.cell.Client] == "" {
-			keys[r.cell.Client] = newCaller(t, mesh, atMesh(r.cell.Client))
+			keys[r.cell.Client] = newCaller(t, meshFor(r.cell.Client, shared, named), atMesh(r.cell.Client))
 		}
-		if e := r.cell.Agent; addresses[e] == nil {
-			agent := startAgent(t, e.SDK, AgentOptions{Bindings: []Binding{e.Binding}})
-			addresses[e] = map[Way]string{Direct: agent.URL, Through: mesh.Agent(atMesh(e))}
-			if err := mesh.AddAgent(t.Context(), atMesh(e), agent.URL); err != nil {
-				t.Errorf("%s cannot be registered: %v", e, err)
+		if e := r.cell.Agent; addresses[e] == "" {
+			addresses[e] = startAgent(t, e.SDK, AgentOptions{Bindings: []Binding{e.Binding}}).URL
+			for _, mesh := range []*Mesh{shared, named} {
+				if err := mesh.AddAgent(t.Context(), atMesh(e), addresses[e]); err != nil {
+					t.Errorf("%s cannot be registered: %v", e, err)
+				}
 			}
 		}
 	}
@@ -124,7 +126,11 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	for _, r := range runs {
 		group.Go(func() error {
 			told, err := kept(r, func() (Told, error) {
-				return listen(ctx, peers(t), r, addresses[r.cell.Agent][r.way], keys[r.cell.Client])
+				address := addresses[r.cell.Agent]
+				if r.way == Through {
+					address = meshFor(r.cell.Client, shared, named).Agent(atMesh(r.cell.Agent))
+				}
+				return listen(ctx, peers(t), r, address, keys[r.cell.Client])
 			})
 			if err != nil {
 				return err
@@ -145,8 +151,32 @@ func play(t *testing.T, notes []Note, want Told, runs []attempt) map[attempt]out
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	checkBindings(t, mesh)
+	checkBindings(t, shared, named)
 	return found
+}
+
+// startNamedMesh starts a mesh whose agents have addresses of their own over gRPC,
+// below localhost.
+func startNamedMesh(t *testing.T, lines ...string) *Mesh {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err := errors.Join(err, free.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return startMesh(t, append(lines, "grpc_listen: 127.0.0.1:"+port, `grpc_public_url: "*.localhost:`+port+`"`)...)
+}
+
+// meshFor is the mesh that a client is played with: callers of 0.3 that speak gRPC
+// need one whose agents have addresses of their own.
+func meshFor(client Endpoint, shared, named *Mesh) *Mesh {
+	if client.Binding == GRPC && releaseOf(client.SDK).protocol == "0.3" {
+		return named
+	}
+	return shared
 }
 
 // atMesh names an endpoint as a caller or an agent of the mesh.
@@ -154,11 +184,15 @@ func atMesh(e Endpoint) string { return strings.ReplaceAll(e.String(), "/", "-")
 
 // checkBindings looks into the records for whether each client and each agent
 // really spoke the binding that its row or column names.
-func checkBindings(t *testing.T, mesh *Mesh) {
+func checkBindings(t *testing.T, meshes ...*Mesh) {
 	t.Helper()
-	calls, err := mesh.Calls(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	var calls []Call
+	for _, mesh := range meshes {
+		recorded, err := mesh.Calls(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, recorded...)
 	}
 	wants := map[string]Binding{}
 	for _, e := range Endpoints() {

@@ -37,12 +37,16 @@ func (p *Peers) BuildParley(ctx context.Context) (string, error) {
 }
 
 // StartMesh starts Parley on free ports with its configuration and data below
-// dir, which must be an absolute path, and returns when it serves.
-func StartMesh(ctx context.Context, binary, dir string) (*Mesh, error) {
+// dir, which must be an absolute path, and returns when it serves. The lines are
+// added to the configuration.
+func StartMesh(ctx context.Context, binary, dir string, lines ...string) (*Mesh, error) {
 	ready := filepath.Join(dir, "ready.json")
 	m := &Mesh{Config: filepath.Join(dir, "parley.yaml"), Data: filepath.Join(dir, "data"), binary: binary}
-	err := os.WriteFile(m.Config, fmt.Appendf(nil,
-		"data: %q\nlisten: 127.0.0.1:0\ngrpc_listen: 127.0.0.1:0\nops_listen: 127.0.0.1:0\n", m.Data), 0o600)
+	config := fmt.Appendf(nil, "data: %q\nlisten: 127.0.0.1:0\nops_listen: 127.0.0.1:0\n", m.Data)
+	if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "grpc_listen:") }) {
+		lines = append(slices.Clone(lines), "grpc_listen: 127.0.0.1:0")
+	}
+	err := os.WriteFile(m.Config, append(config, strings.Join(lines, "\n")+"\n"...), 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start parley: %w", err)
 	}

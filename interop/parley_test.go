@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// startMesh builds and starts Parley.
-func startMesh(t *testing.T) *Mesh {
+// startMesh builds and starts Parley with these lines in its configuration.
+func startMesh(t *testing.T, lines ...string) *Mesh {
 	t.Helper()
 	p := peers(t)
 	binary, err := p.BuildParley(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	mesh, err := StartMesh(context.WithoutCancel(t.Context()), binary, t.TempDir())
+	mesh, err := StartMesh(context.WithoutCancel(t.Context()), binary, t.TempDir(), lines...)
 	if err != nil {
 		t.Fatal(err)
 	}

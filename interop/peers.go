@@ -124,6 +124,7 @@ type ClientOptions struct {
 	Scenarios []string // all if empty
 	Say       string   // instead of scenarios: this one message, in a document of the scenario "say"
 	Stream    bool     // Say is streamed
+	Push      string   // instead of scenarios: the scenario "push", with this address to be told
 }
 
 // RunClient runs the SDK's client and returns one document per scenario, in
@@ -135,6 +136,9 @@ func (p *Peers) RunClient(ctx context.Context, sdk SDK, o ClientOptions) ([]Docu
 	args = append(args, "--url", o.URL, "--binding", string(o.Binding))
 	if o.Say != "" {
 		args = append(args, "--say", o.Say)
+	}
+	if o.Push != "" {
+		args = append(args, "--push", o.Push)
 	}
 	if o.Stream {
 		args = append(args, "--stream")

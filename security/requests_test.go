@@ -65,14 +65,13 @@ func TestPathTricks(t *testing.T) {
 	agent.Answer(yes)
 	other.Answer(yes)
 	key := m.Key("alice", "")
-	otherBefore := len(other.Seen())
-	before := len(agent.Seen()) + otherBefore
+	before := len(agent.Seen()) + len(other.Seen())
 	for _, path := range []string{
 		"/agents/agent/../other/message:send", "/agents/agent/%2e%2e/other/message:send", "/agents/agent%2f..%2fother/message:send",
 		"//agents/agent/message:send", "/agents//agent/message:send", "/agents/agent//message:send", "/agents/./agent/message:send", "/./agents/agent/message:send",
 		"/agents/agent/message%3asend/x", "/agents/AGENT/message:send", "/agents/agent%00/message:send", "/agents/agent%20/message:send", "/%61gents/agent/message:send",
 		"/agents/", "/agents", "/", "/agents/agent;x/message:send", "/agents/agent\\other/message:send",
-		"/agents/agent/../../api/v1/keys", "/agents/%2e%2e/api/v1/keys", "/api/v1/../../agents/agent/message:send", "/metrics", "/debug/pprof/", "/.well-known/../agents/agent/message:send",
+		"/agents/agent/../../api/v1/keys", "/agents/%2e%2e/api/v1/keys", "/agents/agent/..%2fother/message:send", "/api/v1/../../agents/agent/message:send", "/metrics", "/debug/pprof/", "/.well-known/../agents/agent/message:send",
 	} {
 		for _, credential := range []string{key, ""} {
 			resp, body := throw(t, m, raw(m, http.MethodPost, path, credential, nil, restBody))
@@ -84,11 +83,6 @@ func TestPathTricks(t *testing.T) {
 	}
 	if len(agent.Seen())+len(other.Seen()) != before {
 		t.Error("a call by an unclean path reached an agent")
-	}
-	// Here the first segment is a tenant of that agent's, escaped as it is.
-	resp, body := throw(t, m, raw(m, http.MethodPost, "/agents/agent/..%2fother/message:send", key, nil, restBody))
-	if resp.StatusCode != http.StatusOK || len(agent.Seen()) == 0 || len(other.Seen()) != otherBefore {
-		t.Errorf("an escaped tenant: %s %.200s", resp.Status, body)
 	}
 }
 

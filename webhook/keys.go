@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -73,10 +74,16 @@ func (s *keySet) find(ctx context.Context, id string) (key *ecdsa.PublicKey, err
 	return key, err
 }
 
-// ed25519 gives the keys of Standard Webhooks signatures, which name none.
-func (s *keySet) ed25519(ctx context.Context) (keys []ed25519.PublicKey, err error) {
-	err = s.with(ctx, func() bool { keys = s.eddsa; return len(keys) > 0 })
-	return keys, err
+// signed reports whether one of the signatures is a key's. Those of Standard
+// Webhooks name no key: where none that is known fits, a newer one may.
+func (s *keySet) signed(ctx context.Context, content []byte, signatures [][]byte) (ok bool, err error) {
+	err = s.with(ctx, func() bool {
+		ok = slices.ContainsFunc(signatures, func(signature []byte) bool {
+			return slices.ContainsFunc(s.eddsa, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, content, signature) })
+		})
+		return ok
+	})
+	return ok, err
 }
 
 // with calls look, which reports whether it found what it wants, on fresh keys

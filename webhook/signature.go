@@ -31,16 +31,13 @@ func (v *Verifier) checkSignature(ctx context.Context, header http.Header, body 
 	if age := v.config.Now().Sub(time.Unix(seconds, 0)); age > timestampTolerance || age < -timestampTolerance {
 		return "", refused("its %s is more than %s away: compare the clocks", HeaderTimestamp, timestampTolerance)
 	}
-	keys, err := v.keys.ed25519(ctx)
-	if err != nil {
-		return "", err
-	}
-	content := append([]byte(id+"."+stamp+"."), body...)
-	for _, signature := range signaturesOf(header.Get(HeaderSignature)) {
-		for _, key := range keys {
-			if ed25519.Verify(key, content, signature) {
-				return id, nil
-			}
+	if found := signaturesOf(header.Get(HeaderSignature)); len(found) > 0 {
+		ok, err := v.keys.signed(ctx, append([]byte(id+"."+stamp+"."), body...), found)
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			return id, nil
 		}
 	}
 	return "", refused("its %s holds no v1a signature of the mesh", HeaderSignature)

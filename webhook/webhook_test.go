@@ -262,6 +262,23 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// A signature by a key that was made since the keys were read is taken at once, as
+// is a token by one: neither waits until the keys are read anyway.
+func TestNewSignatureKey(t *testing.T) {
+	m := newMesh(t)
+	v := m.verifier(t)
+	if _, err := v.Verify(m.delivery().request(t, m)); err != nil {
+		t.Fatal(err)
+	}
+	es := m.es
+	m.newKeys(t)
+	m.es = es // the other purpose's key is as it was
+	m.now = m.now.Add(2 * time.Minute)
+	if _, err := v.Verify(m.delivery().request(t, m)); err != nil {
+		t.Errorf("signed by a new key: %v", err)
+	}
+}
+
 func TestHandler(t *testing.T) {
 	m := newMesh(t)
 	taken := 0

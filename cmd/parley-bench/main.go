@@ -44,7 +44,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	switch role {
 	case "agent":
-		return bench.Serve(untilEOF(ctx, stdin), stdout, agent(bench.RepliesMessage), agent(bench.RepliesTask), agent(bench.HoldsStreams))
+		return bench.Serve(untilEOF(ctx, stdin), stdout, agent(bench.RepliesMessage), agent(bench.RepliesTask), agent(bench.HoldsStreams),
+			agent(bench.RepliesOldMessage), agent(bench.RepliesOldTask))
 	case "proxy":
 		var handlers []func(string) (http.Handler, error)
 		for _, upstream := range args[1:] {

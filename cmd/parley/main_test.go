@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("PARLEY_DATA", e.WorkDir+"/data")
 			e.Setenv("TZ", "UTC")
-			e.Values[stateKey{}] = &scriptState{agents: map[string]*a2atest.Agent{}, skip: func(why error) { e.T().Skip(why) }}
+			e.Values[stateKey{}] = &scriptState{agents: map[string]*a2atest.Agent{}, receivers: map[string]*atomic.Bool{}, skip: func(why error) { e.T().Skip(why) }}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -48,6 +49,8 @@ func TestScripts(t *testing.T) {
 			"await":    awaitFile,
 			"json":     setFromJSON,
 			"expand":   expandFile,
+			"match":    setFromText,
+			"receiver": startReceiver,
 		},
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -155,6 +156,8 @@ type scriptState struct {
 	mesh   *runningMesh
 	agents map[string]*a2atest.Agent // by the variable that holds the address
 	skip   func(why error)           // skips the script
+
+	receivers map[string]*atomic.Bool // that were mended, by the variable that holds the address
 
 	provider *interop.Provider
 }

@@ -17,9 +17,6 @@ type clientStream struct {
 	closed atomic.Bool
 	rested bool // a message, or a task final or interrupted, was seen
 	done   error
-
-	leads bool   // the first frame has yet to be the task; see leading
-	held  *Frame // what came before the task was shown
 }
 
 func newClientStream(x *exchange, body io.ReadCloser) *clientStream {
@@ -27,7 +24,7 @@ func newClientStream(x *exchange, body io.ReadCloser) *clientStream {
 	if limit <= 0 {
 		limit = DefaultMaxFrame
 	}
-	return &clientStream{x: x, body: body, sse: newSSEReader(body, limit), leads: x.old && !x.same && x.q.Method.Sends()}
+	return &clientStream{x: x, body: body, sse: newSSEReader(body, limit)}
 }
 
 // Close implements Stream.
@@ -41,10 +38,6 @@ func (s *clientStream) Close() error {
 // Next implements Stream. A stream that ends before a message came or the task
 // was final or interrupted yields ErrEndEarly, not io.EOF.
 func (s *clientStream) Next(ctx context.Context) (Frame, error) {
-	if f := s.held; f != nil {
-		s.held = nil
-		return *f, nil
-	}
 	if s.done != nil {
 		return Frame{}, s.done
 	}
@@ -66,10 +59,6 @@ func (s *clientStream) Next(ctx context.Context) (Frame, error) {
 		return f, nil
 	}
 	s.rested = f.Facts.Final() || f.Facts.Interrupted() || s.rested && f.Facts.State == ""
-	if s.leads {
-		s.leads = false
-		return s.leading(f), nil
-	}
 	return f, nil
 }
 

@@ -38,6 +38,10 @@ type Facts struct {
 
 	State      TaskState // results and frames only
 	StatusTime Timestamp // zero if not given
+
+	// Reconciled says that the peer was asked for this task, since its stream may
+	// have left something out.
+	Reconciled bool // frames only
 }
 
 // Final tells whether these facts end their exchange: a message, or a task in a

@@ -75,7 +75,7 @@ func (q *Request) WithoutTenant() (jsontext.Value, error) {
 func FromTranslation(err error) *Error { return fromTranslation(err) }
 
 // EndsOld tells whether callers of version 0.3 stop reading a stream at a frame.
-func EndsOld(f *Facts) bool { return endsOld(f) }
+func EndsOld(f *Frame) bool { return endsOld(f) }
 
 // TakeMessage completes a request with its message: as it came, and as the request
 // object in JSON, which is checked as in any binding. edit keeps raw in step with

@@ -2,11 +2,8 @@ package a2a
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -106,9 +103,17 @@ func (x *exchange) translateResult(raw []byte, sink *factSink) (jsontext.Value, 
 
 // limits are those of one answer or event.
 func (x *exchange) limits() jsonwire.Limits {
-	l := x.client.Limits
-	if x.q.Method.Streaming() && x.client.MaxFrame > 0 {
-		l.MaxBytes = max(l.Bytes(), int64(x.client.MaxFrame))
+	if x.q.Method.Streaming() {
+		return x.client.frameLimits()
+	}
+	return x.client.Limits
+}
+
+// frameLimits are those of an event.
+func (c *Client) frameLimits() jsonwire.Limits {
+	l := c.Limits
+	if c.MaxFrame > 0 {
+		l.MaxBytes = max(l.Bytes(), int64(c.MaxFrame))
 	}
 	return l
 }
@@ -149,112 +154,42 @@ func bareError(body []byte) *Error {
 	return DecodeRPC(object)
 }
 
-// followOld subscribes to a task at an agent of 0.3, as 1.0 has it: the first frame
-// shows the task, and one that has ended is refused. 0.3 promises only what happens
-// next, and its servers may hold even the headers back until something does. So the
-// task is asked for, and the subscription sent once its frame was taken.
-func (c *Client) followOld(ctx context.Context, ep Endpoint, q *Request, header http.Header) (*Reply, error) {
-	get := &Request{Version: V10, Method: GetTask, Params: append(append(jsontext.Value(`{"id":`), jsonwire.Quote(q.Facts.TaskID)...), '}')}
-	task, err := c.do(ctx, ep, get, header)
-	switch {
-	case err != nil || task.Err != nil:
-		return task, err
-	case task.Facts.State.Terminal():
-		return Fail(UnsupportedOperation("the task has ended as %s; get it instead", task.Facts.State)), nil
-	}
-	frame := Frame{Result: append(append(jsontext.Value(`{"task":`), task.Result...), '}'), Facts: &task.Facts}
-	s := &oldSubscription{first: &frame}
-	ctx, s.cancel = context.WithCancel(ctx)
-	s.open = func() (*Reply, error) { return c.do(ctx, ep, q, header) }
-	return &Reply{Status: task.Status, Received: task.Received, HeadersAt: task.HeadersAt, Stream: s}, nil
-}
-
-// oldSubscription is a stream of a 0.3 agent that is opened when it is read.
-type oldSubscription struct {
-	open   func() (*Reply, error) // ends when cancel is called
-	cancel context.CancelFunc
-	first  *Frame // nil once it was given
-
-	mu     sync.Mutex
-	inner  Stream // guarded by mu; nil until opened
-	closed bool   // guarded by mu
+// leadingStream is the answer of a 0.3 agent to a message, which begins in the way of
+// 1.0: with the task, or a message. Where the first frame is neither, as much of the
+// task as that tells goes before.
+type leadingStream struct {
+	Stream
+	limits jsonwire.Limits
+	led    bool
+	held   *Frame // what came before the task was shown
 }
 
 // Next implements Stream.
-func (s *oldSubscription) Next(ctx context.Context) (Frame, error) {
-	if f := s.first; f != nil {
-		s.first = nil
+func (s *leadingStream) Next(ctx context.Context) (Frame, error) {
+	if f := s.held; f != nil {
+		s.held = nil
 		return *f, nil
 	}
-	s.mu.Lock()
-	inner := s.inner
-	s.mu.Unlock()
-	if inner == nil {
-		stop := context.AfterFunc(ctx, s.cancel)
-		reply, err := s.open()
-		stop()
-		switch {
-		case ctx.Err() != nil:
-			return Frame{}, errors.Join(ctx.Err(), s.take(reply))
-		case err != nil:
-			return Frame{}, err
-		case reply.Err != nil:
-			return Frame{Err: reply.Err}, nil
-		}
-		if err := s.take(reply); err != nil {
-			return Frame{}, err
-		}
-		inner = reply.Stream
+	f, err := s.Stream.Next(ctx)
+	if s.led || err != nil || f.Err != nil {
+		return f, err
 	}
-	return inner.Next(ctx)
-}
-
-// take keeps the opened stream, or closes it where this one was closed meanwhile.
-func (s *oldSubscription) take(reply *Reply) error {
-	if reply == nil || reply.Stream == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errors.Join(errClosed, reply.Stream.Close())
-	}
-	s.inner = reply.Stream
-	return nil
-}
-
-// Close implements Stream.
-func (s *oldSubscription) Close() error {
-	s.cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.inner == nil {
-		return nil
-	}
-	return s.inner.Close()
-}
-
-// leading is the first frame of a stream of a 0.3 agent, given the first that
-// came. In 1.0 it shows the task, or is a message: where it is neither, as much of
-// the task as the event tells goes before.
-func (s *clientStream) leading(f Frame) Frame {
+	s.led = true
 	if f.Facts.Kind != KindStatusUpdate && f.Facts.Kind != KindArtifactUpdate {
-		return f
+		return f, nil
 	}
 	status, _ := jsonwire.Get(f.Result, "/statusUpdate/status")
 	if status == nil {
 		status = jsontext.Value(`{"state":"` + StateWorking + `"}`) // it makes artifacts
 	}
-	task := append(jsontext.Value(`{"id":`), jsonwire.Quote(f.Facts.TaskID)...)
+	task := append(jsontext.Value(`{"task":{"id":`), jsonwire.Quote(f.Facts.TaskID)...)
 	task = append(append(task, `,"contextId":`...), jsonwire.Quote(f.Facts.ContextID)...)
-	task = append(append(append(task, `,"status":`...), status...), '}')
-	frame := append(append(jsontext.Value(`{"task":`), task...), '}')
+	task = append(append(append(task, `,"status":`...), status...), "}}"...)
 	sink := new(factSink)
 	sink.reset()
-	if operations[SendStreamingMessage].result.Check(frame, jsonwire.CheckOptions{Sink: sink, Lax: true, Limits: roomier(s.x.limits())}) != nil {
-		return f
+	if operations[SendStreamingMessage].result.Check(task, jsonwire.CheckOptions{Sink: sink, Lax: true, Limits: s.limits}) != nil {
+		return f, nil
 	}
 	s.held = &f
-	return Frame{Result: frame, Facts: &sink.facts}
+	return Frame{Result: task, Facts: &sink.facts}, nil
 }

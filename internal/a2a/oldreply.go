@@ -45,10 +45,12 @@ func Unsayable(err error) *Error {
 	return NewError(ReasonInvalidAgentResponse, "the agent's answer cannot be said in A2A %s: %s; use A2A %s", V03, err, V10)
 }
 
-// endsOld tells whether a frame is the final one of a 0.3 stream: callers stop
-// reading at an event that says so.
-func endsOld(f *Facts) bool {
-	return f != nil && f.Kind == KindStatusUpdate && (f.State.Terminal() || f.State == StateInputRequired)
+// endsOld tells whether a frame, in its 1.0 form, is the final one of a 0.3 stream:
+// callers stop reading at an event that says so.
+func endsOld(f *Frame) bool {
+	raw, ok := jsonwire.Get(f.Result, "/statusUpdate/status/state")
+	state := enumValue(raw, taskStates)
+	return ok && (state.Terminal() || state == StateInputRequired)
 }
 
 // rpcError is the error object in the version the call is answered in.

@@ -15,7 +15,7 @@ import (
 
 // openPushes makes what delivers events to those who subscribed to them.
 func (a *App) openPushes(ctx context.Context) error {
-	meter, err := telemetry.NewPushes(a.measures.Meter())
+	meter, err := telemetry.NewPushes(a.measures.Meter(), a.store.PushesWaiting)
 	if err != nil {
 		return err
 	}

@@ -302,3 +302,62 @@ func TestPushOfOldVersion(t *testing.T) {
 		t.Errorf("told %s, %v (the answer was %s)", d.Body, err, said)
 	}
 }
+
+// TestPushOfOldVersionIsWhole: of a streamed task a subscriber that speaks 0.3 is
+// told at the end with the artifacts that the stream showed in pieces.
+func TestPushOfOldVersionIsWhole(t *testing.T) {
+	m := parleytest.Start(t, parleytest.Options{Configure: impatient})
+	event := func(e a2a.StreamResponse) a2a.Frame { return a2a.StreamFrame(e) }
+	piece := func(text string, more bool) a2a.Frame {
+		return event(a2a.StreamResponse{ArtifactUpdate: &a2a.TaskArtifactUpdateEvent{
+			TaskID: "t-1", ContextID: "c-1", Append: more, Artifact: a2a.Artifact{ArtifactID: "poem", Parts: []a2a.Part{a2a.TextPart(text)}},
+		}})
+	}
+	m.Agent("poet").Answer(func(_ context.Context, q *a2a.Request) *a2a.Reply {
+		task := a2a.Task{ID: "t-1", ContextID: "c-1", Status: a2a.TaskStatus{State: a2a.StateWorking}}
+		if !q.Method.Streaming() { // it knows less than its stream tells
+			return a2a.Answer(q.Method, &task)
+		}
+		frames := make(chan a2a.Frame, 4)
+		frames <- event(a2a.StreamResponse{Task: &task})
+		frames <- piece("roses ", false)
+		frames <- piece("are red", true)
+		frames <- event(a2a.StreamResponse{StatusUpdate: &a2a.TaskStatusUpdateEvent{TaskID: "t-1", ContextID: "c-1", Status: a2a.TaskStatus{State: a2a.StateCompleted}}})
+		close(frames)
+		return &a2a.Reply{Stream: a2a.NewChanStream(frames)}
+	})
+	r := newReceiver(t)
+	r.trust(m, "")
+	caller := m.Caller("poet", a2a.JSONRPC, m.Key("alice", parley.DefaultOwner))
+	caller.Endpoint.Version = a2a.V03
+	in := parleytest.Message("1", "go")
+	in.Configuration = &a2a.SendMessageConfiguration{PushConfig: &a2a.TaskPushNotificationConfig{URL: r.URL}}
+	reply, _ := caller.Do(t.Context(), a2a.SendStreamingMessage, in)
+	if reply.Err != nil {
+		t.Fatal(reply.Err)
+	}
+	for frame := (a2a.Frame{}); frame.Err == nil; {
+		var err error
+		if frame, err = reply.Stream.Next(t.Context()); err != nil {
+			break
+		}
+	}
+	for {
+		d := r.next()
+		var task struct {
+			Kind      string
+			Status    struct{ State string }
+			Artifacts []struct{ Parts []struct{ Text string } }
+		}
+		if err := json.Unmarshal(d.Body, &task); err != nil || task.Kind != "task" {
+			t.Fatalf("told %s, %v", d.Body, err)
+		}
+		if task.Status.State != "completed" {
+			continue
+		}
+		if len(task.Artifacts) != 1 || len(task.Artifacts[0].Parts) != 2 || task.Artifacts[0].Parts[1].Text != "are red" {
+			t.Errorf("at the end it is told %s, want the artifact whole", d.Body)
+		}
+		return
+	}
+}

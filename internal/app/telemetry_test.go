@@ -136,7 +136,7 @@ func TestMetricsTellOfCalls(t *testing.T) {
 	for _, want := range []string{
 		`parley_calls_total{a2a_method_name="SendMessage",gen_ai_agent_name="echo",parley_outcome="ok"} 1`,
 		`parley_call_duration_seconds_count{a2a_method_name="SendMessage",gen_ai_agent_name="echo"} 1`,
-		"parley_calls_open 0", "parley_store_commit_seconds_count",
+		"parley_calls_open 0", "parley_store_commit_seconds_count", "parley_pushes_pending 0",
 		`target_info{service_name="parley",service_version="7.8.9"} 1`,
 	} {
 		if !strings.Contains(page, want) {

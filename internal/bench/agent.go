@@ -22,7 +22,13 @@ const (
 	// HoldsStreams answers like RepliesTask, but its streams stay silent after
 	// their first event until the caller leaves.
 	HoldsStreams Kind = "silent"
+	// RepliesOldMessage and RepliesOldTask speak A2A 0.3, and do not stream.
+	RepliesOldMessage Kind = "message, A2A 0.3"
+	RepliesOldTask    Kind = "task, A2A 0.3"
 )
+
+// old tells whether such an agent speaks A2A 0.3.
+func (k Kind) old() bool { return k == RepliesOldMessage || k == RepliesOldTask }
 
 // StreamEvents is the number of events in every stream of an Agent: the task,
 // the pieces of an artifact, the final status.
@@ -37,7 +43,7 @@ const (
 
 var replyText, pieceText = quoted(filler(replyTextBytes)), quoted(filler(pieceTextBytes))
 
-// Agent is a small A2A v1.0 agent with the JSON-RPC binding. It does no work:
+// Agent is a small A2A agent, of v1.0 unless its kind says otherwise, with the JSON-RPC binding. It does no work:
 // it answers SendMessage with a message or a completed task of about one
 // kilobyte and SendStreamingMessage with StreamEvents events, the first at
 // once. It keeps no tasks, so GetTask and CancelTask know none. It is an
@@ -53,7 +59,11 @@ type Agent struct {
 // NewAgent returns an agent that says in its card that it lives at base, an
 // absolute URL.
 func NewAgent(kind Kind, base string) (*Agent, error) {
-	card, err := json.Marshal(newCard(kind, base))
+	var described any = newCard(kind, base)
+	if kind.old() {
+		described = newOldCard(kind, base)
+	}
+	card, err := json.Marshal(described)
 	if err != nil {
 		return nil, fmt.Errorf("encode agent card: %w", err)
 	}
@@ -97,6 +107,8 @@ func (a *Agent) call(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		reply = appendFault(reply, []byte("null"), -32700, "the body is not a JSON object", "")
+	case a.kind.old():
+		reply = a.appendOld(reply, id, method)
 	case r.Header.Get("A2A-Version") != "1.0":
 		reply = appendFault(reply, id, -32009, "send the header A2A-Version: 1.0", "VERSION_NOT_SUPPORTED")
 	case method == `"SendMessage"`:

@@ -39,8 +39,9 @@ func serveProxy(t *testing.T, upstream string) string {
 }
 
 func TestRequest(t *testing.T) {
-	for _, stream := range []bool{false, true} {
-		r, err := newRequest("host:1", "/a/", []string{"X-API-Key: k"}, stream)
+	for _, spec := range []Spec{{}, {Stream: true}, {Old: true}} {
+		spec.Header = []string{"X-API-Key: k"}
+		r, err := newRequest("host:1", "/a/", spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func TestRequest(t *testing.T) {
 			seen[call.ID], seen[call.Params.Message.MessageID] = true, true
 		}
 	}
-	if _, err := newRequest("host", "/", []string{"A: b\r\nC: d"}, false); err == nil {
+	if _, err := newRequest("host", "/", Spec{Header: []string{"A: b\r\nC: d"}}); err == nil {
 		t.Error("a header line with a line break was accepted")
 	}
 }
@@ -83,6 +84,8 @@ func TestLoadOnAgent(t *testing.T) {
 		{"task", Spec{URLs: []string{task}, Conns: 2}},
 		{"stream", Spec{URLs: []string{message}, Conns: 2, Stream: true}},
 		{"paced", Spec{URLs: []string{message}, Conns: 2, Rate: 500}},
+		{"message of 0.3", Spec{URLs: []string{serveAgent(t, RepliesOldMessage)}, Conns: 2, Old: true}},
+		{"task of 0.3", Spec{URLs: []string{serveAgent(t, RepliesOldTask)}, Conns: 2, Old: true}},
 		{"through the proxy", Spec{URLs: []string{serveProxy(t, message)}, Conns: 2}},
 		{"stream through the proxy", Spec{URLs: []string{serveProxy(t, message)}, Conns: 2, Stream: true}},
 	}

@@ -215,6 +215,48 @@ const (
 	replicaTry  = 100 * time.Millisecond
 )
 
+// openVersions starts agents of both versions behind one mesh, and a path to them
+// for each version of the caller.
+func openVersions(ctx context.Context, opts *Options) (*bed, error) {
+	b, err := newBed(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.startVersions(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *bed) startVersions(ctx context.Context) (err error) {
+	if !b.hasParley() {
+		return nil
+	}
+	if b.agent, err = b.start(ctx, nil, "agent"); err != nil {
+		return err
+	}
+	if b.mesh, err = b.startParley(ctx, meshSettings{}); err != nil {
+		return err
+	}
+	bases := b.agent.Bases
+	if err := b.mesh.register(ctx, bases[0], bases[1], bases[3], bases[4]); err != nil {
+		return err
+	}
+	agents := b.mesh.agents
+	b.targets = []Target{{Path: Direct, Message: bases[:1], Task: bases[1:2]}}
+	for _, path := range []Path{Parley, OldToNew, NewToOld, OldToOld} {
+		b.mesh.agents = agents[:2]
+		if path == NewToOld || path == OldToOld {
+			b.mesh.agents = agents[2:]
+		}
+		target := b.mesh.target()
+		target.Path, target.Old = path, path == OldToNew || path == OldToOld
+		b.targets = append(b.targets, target)
+	}
+	b.mesh.agents = agents
+	return nil
+}
+
 // openGRPC starts a gRPC agent and the paths to it.
 func openGRPC(ctx context.Context, opts *Options) (*bed, error) {
 	b, err := newBed(opts)

@@ -31,6 +31,8 @@ type Spec struct {
 	GRPC bool `json:"grpc,omitempty"`
 	// Tenant is the tenant of gRPC requests, which names the agent in a mesh.
 	Tenant string `json:"tenant,omitempty"`
+	// Old makes requests of A2A 0.3, over JSON-RPC without Stream.
+	Old bool `json:"old,omitempty"`
 	// Stream asks for an event stream. The latency is then the time to the
 	// first event, and every stream must have StreamEvents events.
 	Stream bool `json:"stream,omitempty"`
@@ -78,6 +80,8 @@ func (s Spec) check() error {
 	switch {
 	case len(s.URLs) == 0:
 		return errors.New("load: there is no url")
+	case s.Old && (s.GRPC || s.Stream):
+		return errors.New("load: requests of 0.3 are made over JSON-RPC, without streams")
 	case s.Conns < 1:
 		return fmt.Errorf("load: conns is %d, want 1 or more", s.Conns)
 	case s.Duration <= 0:
@@ -182,7 +186,7 @@ func dial(ctx context.Context, spec Spec, address string, end time.Time) (*conn,
 	if to.Scheme != "http" || to.Host == "" {
 		return nil, fmt.Errorf("load: url %q: want http://HOST:PORT/PATH", address)
 	}
-	request, err := newRequest(to.Host, to.RequestURI(), spec.Header, spec.Stream)
+	request, err := newRequest(to.Host, to.RequestURI(), spec)
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}

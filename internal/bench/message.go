@@ -25,6 +25,11 @@ const (
 		`"configuration":{"acceptedOutputModes":["text/plain"]}}}`
 )
 
+// oldPattern is the same message in the form of A2A 0.3.
+const oldPattern = `{"jsonrpc":"2.0","id":"` + idPlaceholder + `","method":"%s","params":{"message":{"kind":"message","messageId":"` +
+	messageIDPattern + `","role":"user","parts":[{"kind":"text","text":"%s"},{"kind":"data","data":{"order":4711,"lines":[{"sku":"A-100","count":3},` +
+	`{"sku":"B-220","count":1}],"express":true}}]},"configuration":{"acceptedOutputModes":["text/plain"],"blocking":true}}}`
+
 // request is one prepared HTTP request whose ids can be exchanged in place, so
 // that sending costs no formatting. It belongs to one connection.
 type request struct {
@@ -33,20 +38,23 @@ type request struct {
 	messageID []byte // the counter half of the message id, a part of wire
 }
 
-// newRequest prepares a POST of an A2A message to path on host. The lines of
-// header are sent as they are, each "Name: value".
-func newRequest(host, path string, header []string, stream bool) (*request, error) {
-	method, accept := "SendMessage", "application/json"
-	if stream {
+// newRequest prepares a POST of an A2A message to path on host. The lines of the
+// spec's header are sent as they are, each "Name: value".
+func newRequest(host, path string, spec Spec) (*request, error) {
+	method, accept, version, pattern := "SendMessage", "application/json", "1.0", bodyPattern
+	switch {
+	case spec.Old:
+		method, version, pattern = "message/send", "0.3", oldPattern
+	case spec.Stream:
 		method, accept = "SendStreamingMessage", "text/event-stream"
 	}
-	body, err := requestBody(method)
+	body, err := requestBody(pattern, method)
 	if err != nil {
 		return nil, err
 	}
 	var wire bytes.Buffer
-	fmt.Fprintf(&wire, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: %s\r\nA2A-Version: 1.0\r\n", path, host, accept)
-	for _, line := range header {
+	fmt.Fprintf(&wire, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: %s\r\nA2A-Version: %s\r\n", path, host, accept, version)
+	for _, line := range spec.Header {
 		if strings.ContainsAny(line, "\r\n") || !strings.Contains(line, ":") {
 			return nil, fmt.Errorf("header line %d: want \"Name: value\" on one line", len(line))
 		}
@@ -68,12 +76,12 @@ func newRequest(host, path string, header []string, stream bool) (*request, erro
 }
 
 // requestBody returns a body of exactly payloadBytes with its placeholders.
-func requestBody(method string) ([]byte, error) {
-	room := payloadBytes - len(fmt.Sprintf(bodyPattern, method, ""))
+func requestBody(pattern, method string) ([]byte, error) {
+	room := payloadBytes - len(fmt.Sprintf(pattern, method, ""))
 	if room < 0 {
 		return nil, fmt.Errorf("body of %s: pattern is longer than %d bytes", method, payloadBytes)
 	}
-	return fmt.Appendf(nil, bodyPattern, method, filler(room)), nil
+	return fmt.Appendf(nil, pattern, method, filler(room)), nil
 }
 
 // number gives the request the ids of its n-th sending.

@@ -192,6 +192,8 @@ func (r *Report) writeMethod(b *strings.Builder) {
 
 // methods say of single groups what the others do not need.
 var methods = map[string]string{
+	"versions": "* Versions: one mesh, agents of 0.3 and of 1.0 in one process, the same texts in the forms of either version. Compared is with a caller\n" +
+		"  and an agent of 1.0. Between two sides of 0.3 bodies pass as they came, yet are read as 1.0 for the record.\n",
 	"grpc": "* gRPC: the agent, the load generator and the proxy pass messages as bytes, without decoding them into structs. Each connection of the load\n" +
 		"  generator is an HTTP/2 connection of its own with one call at a time; the proxy has one connection to the agent, on which all calls\n" +
 		"  are streams. A request carries its text in protobuf and is as large as one in JSON. Replies are checked for their kind.\n",

@@ -21,9 +21,13 @@ const (
 
 	ParleyPostgres Path = "Parley, PostgreSQL"
 	TwoReplicas    Path = "Parley, PostgreSQL, two replicas"
+
+	OldToNew Path = "Parley, 0.3 → 1.0" // caller and agent speak different versions
+	NewToOld Path = "Parley, 1.0 → 0.3"
+	OldToOld Path = "Parley, 0.3 → 0.3"
 )
 
-var allPaths = []Path{Direct, ReverseProxy, GRPCProxy, Parley, ParleyPostgres, TwoReplicas, Third}
+var allPaths = []Path{Direct, ReverseProxy, GRPCProxy, Parley, ParleyPostgres, TwoReplicas, OldToNew, NewToOld, OldToOld, Third}
 
 // Target is one path as the load generator sees it.
 type Target struct {
@@ -36,6 +40,8 @@ type Target struct {
 	Header []string
 	// Tenant names the agent in gRPC requests, empty where the address does.
 	Tenant string
+	// Old makes the requests those of A2A 0.3.
+	Old bool
 	// PIDs are the processes in the middle, none on the direct path.
 	PIDs []int
 	// Database is the database server behind them, 0 when they have none.
@@ -91,6 +97,10 @@ var groups = []group{
 	}},
 	{id: "replicas", title: "JSON-RPC, two replicas against one", yardstick: ParleyPostgres, open: openReplicas, kinds: []kindOfLoad{
 		{id: "replicas-64", title: "SendMessage, message reply, 64 connections", conns: 64},
+	}},
+	{id: "versions", title: "JSON-RPC, versions 0.3 and 1.0 beside 1.0 alone", yardstick: Parley, open: openVersions, kinds: []kindOfLoad{
+		{id: "versions-64", title: "SendMessage, message reply, 64 connections", conns: 64},
+		{id: "versions-task-64", title: "SendMessage, completed task, 64 connections", conns: 64, task: true},
 	}},
 	{id: "grpc", title: "gRPC", yardstick: GRPCProxy, open: openGRPC, kinds: []kindOfLoad{
 		{id: "grpc-1", title: "SendMessage, message reply, 1 connection", grpc: true, conns: 1},
@@ -160,7 +170,7 @@ func (k kindOfLoad) addresses(t Target) []string {
 
 // spec says how to make this kind of load on the target.
 func (k kindOfLoad) spec(t Target, opts Options) Spec {
-	return Spec{URLs: k.addresses(t), Header: t.Header, GRPC: k.grpc, Tenant: t.Tenant, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs, Database: t.Database}
+	return Spec{URLs: k.addresses(t), Header: t.Header, GRPC: k.grpc, Tenant: t.Tenant, Old: t.Old, Stream: k.stream, Conns: k.conns, Rate: k.rate, Warmup: opts.Warmup, Duration: opts.Duration, Watch: t.PIDs, Database: t.Database}
 }
 
 // Report is everything a run found.

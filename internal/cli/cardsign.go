@@ -262,7 +262,7 @@ It ends with status 0 where a signature holds, and with 5 where none does.`,
 				case err != nil:
 					return err
 				case report.Card == nil:
-					return verdict(report)
+					return cardless(args[0], report)
 				case key != "":
 					return p.verifyWith(ctx, report.CardURL, report.Card, key)
 				}
@@ -272,6 +272,23 @@ It ends with status 0 where a signature holds, and with 5 where none does.`,
 	}
 	cmd.Flags().StringVar(&key, "key", "", "file of the key set or key to verify with")
 	return cmd
+}
+
+// cardless is why there is no card whose signatures could be verified.
+func cardless(address string, r control.Report) error {
+	var why []string
+	for _, t := range r.Tried {
+		why = append(why, t.URL+": "+t.Result)
+	}
+	for _, problem := range r.Problems {
+		if problem.Level == registry.Refusal {
+			why = append(why, problem.String())
+		}
+	}
+	if len(why) == 0 {
+		why = []string{"nothing is looked for there: write an address such as https://agent.example.com"}
+	}
+	return parley.E("cli.card", parley.Invalid, parley.Subject(address), "no card was found to verify: "+strings.Join(why, "; "), nil)
 }
 
 // verifyWith verifies a card with the keys in a file.

@@ -133,7 +133,7 @@ func (c *Config) upkeepKeys() []key {
 		{"push.per_principal", count(&c.Push.PerPrincipal, 1, 1_000_000), "", "Push notification configs one principal may have for tasks that are not final."},
 		{"push.keep", duration(&c.Push.Keep, time.Second, 30*day), "", "How long a push notification config can still be read once its task is final and all is delivered."},
 		{"push.timeout", duration(&c.Push.Timeout, time.Second, 30*time.Second), "", "How long one attempt to deliver a push may take; A2A asks for 10 to 30 seconds."},
-		{"push.give_up", duration(&c.Push.GiveUp, time.Minute, 30*day), "", "How long after an event its delivery is tried before it becomes a dead letter."},
+		{"push.give_up", duration(&c.Push.GiveUp, time.Second, 30*day), "", "How long after an event its delivery is tried before it becomes a dead letter."},
 		{"push.retry_first", duration(&c.Push.RetryFirst, 100*time.Millisecond, time.Hour), "", "Pause after a failed attempt, doubled after each; up to a half is taken off by chance."},
 		{"push.retry_max", duration(&c.Push.RetryMax, 100*time.Millisecond, day), "", "Longest such pause, unless the receiver asks for a longer one."},
 		{"push.concurrent", count(&c.Push.Concurrent, 1, 10_000), "", "Attempts under way at once, of each replica. No principal has more than a quarter of them, and hosts that keep attempts waiting have half at most."},

@@ -33,10 +33,17 @@ type meshes struct {
 }
 
 // kind is how a mesh is set up.
-type kind struct{ strict, tls, tight, scoped, mute bool }
+type kind struct{ strict, tls, tight, scoped, mute, hasty bool }
 
 // tightBurst is how many requests a tight mesh takes of anybody at once.
 const tightBurst = 12
+
+// How a hasty mesh delivers. A receiver that answers at once does so within
+// hastyTimeout on a busy machine, or is asked again.
+const (
+	hastyTimeout = 2 * time.Second
+	hastyRetry   = 40 * time.Millisecond
+)
 
 // mesh is a running mesh with its callers.
 type mesh struct {
@@ -59,7 +66,7 @@ func (m *meshes) through(caller, agent a2a.Binding) Side {
 		opt.Bindings = []a2a.Binding{agent}
 		opt.Credentials = map[string]string{"Bearer " + agentToken: "mesh"}
 		behind, url := a2atest.Start(t, opt)
-		return m.get(kind{strict: v.Strict, tls: v.TLS, mute: v.Mute}).register(t, behind, url)
+		return m.get(kind{strict: v.Strict, tls: v.TLS, mute: v.Mute, hasty: v.Hasty}).register(t, behind, url)
 	}}
 }
 
@@ -86,6 +93,9 @@ func startMesh(t *testing.T, k kind) *mesh {
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.GRPCListen, cfg.OpsListen, cfg.A2A.StrictVersion, cfg.Log.Level = dir, "127.0.0.1:0", "127.0.0.1:0", "", k.strict, config.LogDebug
 	cfg.Push.Relay = !k.mute
+	if k.hasty {
+		cfg.Push.Timeout, cfg.Push.RetryFirst = hastyTimeout, hastyRetry
+	}
 	if k.tls {
 		cfg.TLS.Cert, cfg.TLS.Key = writeCertificate(t, dir)
 	}

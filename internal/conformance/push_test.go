@@ -11,6 +11,8 @@ import (
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/a2a/a2atest"
+	"github.com/parley-mesh/parley/internal/config"
+	"github.com/parley-mesh/parley/webhook"
 )
 
 // pushPatience bounds the wait for a notification: far above what one takes.
@@ -20,14 +22,20 @@ const pushPatience = 30 * time.Second
 type hook struct {
 	t   *testing.T
 	URL string
+	// answer gives the status of the answer to the nth request, from 0; nil: 200.
+	// It is called before the request is among those that got here.
+	answer func(n int, r *http.Request) int
 
 	mu     sync.Mutex
+	asked  int           // guarded by mu
 	got    []pushed      // guarded by mu
 	change chan struct{} // guarded by mu; closed and replaced with every notification
 }
 
 type pushed struct {
+	at     time.Time
 	header http.Header
+	raw    []byte
 	body   obj
 }
 
@@ -47,8 +55,15 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.mu.Lock()
+	n := h.asked
+	h.asked++
+	h.mu.Unlock()
+	if h.answer != nil {
+		w.WriteHeader(h.answer(n, r))
+	}
+	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.got = append(h.got, pushed{r.Header.Clone(), mustJSON(h.t, body)})
+	h.got = append(h.got, pushed{time.Now(), r.Header.Clone(), body, mustJSON(h.t, body)})
 	close(h.change)
 	h.change = make(chan struct{})
 }
@@ -65,22 +80,31 @@ func (p pushed) stateOf() (id, state string) {
 // wait waits until the receiver was told that a task is in a state.
 func (h *hook) wait(taskID string, want a2a.TaskState) pushed {
 	h.t.Helper()
+	return h.times(1, taskID, want)[0]
+}
+
+// times waits until it was told so n times.
+func (h *hook) times(n int, taskID string, want a2a.TaskState) []pushed {
+	h.t.Helper()
 	timer := time.NewTimer(pushPatience)
 	defer timer.Stop()
 	for {
 		h.mu.Lock()
 		change := h.change
+		var found []pushed
 		for _, p := range h.got {
 			if id, state := p.stateOf(); id == taskID && state == string(want) {
-				h.mu.Unlock()
-				return p
+				found = append(found, p)
 			}
 		}
 		h.mu.Unlock()
+		if len(found) >= n {
+			return found
+		}
 		select {
 		case <-change:
 		case <-timer.C:
-			h.t.Fatalf("nobody was told that task %s is %s; what came: %+v", taskID, want, h.all())
+			h.t.Fatalf("nobody was told %d times that task %s is %s; what came: %+v", n, taskID, want, h.all())
 		}
 	}
 }
@@ -179,6 +203,121 @@ var pushChecks = map[int]check{
 		v.drive(t, id, a2a.StateCompleted, "")
 		h.wait(id, a2a.StateCompleted)
 	},
+	74: func(t *testing.T, w *world) {
+		v, ours, bare := w.pushing(t), newHook(t), newHook(t)
+		c := v.as(t, v.Alice)
+		id, _ := c.held("ref-hold", nil)
+		c.must(opCreate, obj{"taskId": id, "url": ours.URL, "authentication": obj{"scheme": "Basic", "credentials": "eDp5"}})
+		c.must(opCreate, obj{"taskId": id, "url": bare.URL, "authentication": obj{"scheme": "Bearer", "credentials": "receiver's-own"}})
+		v.drive(t, id, a2a.StateCompleted, "")
+		if got := ours.wait(id, a2a.StateCompleted).header.Get("Authorization"); got != "Basic eDp5" {
+			t.Errorf("Authorization is %q, want what the config says", got)
+		}
+		got := bare.wait(id, a2a.StateCompleted)
+		if got.header.Get("Authorization") != "Bearer receiver's-own" {
+			t.Errorf("Authorization is %q, want what the config says", got.header.Get("Authorization"))
+		}
+		if w.through() {
+			v.genuine(t, bare.URL, id, got)
+		}
+	},
+	76: func(t *testing.T, w *world) {
+		v, h := w.pushing(t), newHook(t)
+		c := v.as(t, v.Alice)
+		id, _ := c.held("ref-hold", nil)
+		c.must(opCreate, obj{"taskId": id, "url": h.URL})
+		config := v.asked(t, id)
+		for _, token := range []string{"", "wrong"} {
+			if got := notify(t, config, "application/a2a+json", token, id); got != http.StatusUnauthorized {
+				t.Errorf("a notification of unknown source was answered with %d", got)
+			}
+		}
+		v.drive(t, id, a2a.StateInputRequired, "")
+		h.wait(id, a2a.StateInputRequired)
+		for range 3 {
+			if got := notify(t, config, "application/a2a+json", config.Token, id); got/100 != 2 {
+				t.Errorf("a notification that comes again was answered with %d", got)
+			}
+		}
+		v.drive(t, id, a2a.StateCompleted, "")
+		h.wait(id, a2a.StateCompleted)
+		if seen := h.times(1, id, a2a.StateInputRequired); len(seen) != 1 {
+			t.Errorf("what came again was told %d times", len(seen))
+		}
+	},
+	77: func(t *testing.T, w *world) {
+		v, one, broken, other := w.pushing(t), newHook(t), newHook(t), newHook(t)
+		broken.answer = func(int, *http.Request) int { return http.StatusInternalServerError }
+		c := v.as(t, v.Alice)
+		id, _ := c.held("ref-hold", nil)
+		hooks := []*hook{one, broken, other}
+		for _, h := range hooks {
+			c.must(opCreate, obj{"taskId": id, "url": h.URL})
+		}
+		v.drive(t, id, a2a.StateCompleted, "")
+		for _, h := range hooks {
+			h.wait(id, a2a.StateCompleted)
+		}
+	},
+	78: func(t *testing.T, w *world) {
+		for what, limit := range map[string]time.Duration{"Parley's": config.Default().Push.Timeout, "the reference agent's": a2atest.PushTimeout} {
+			if limit < 10*time.Second || limit > 30*time.Second {
+				t.Errorf("%s limit is %v by default, want 10 to 30 s", what, limit)
+			}
+		}
+		v, h := w.another(t, Variant{Agent: a2atest.Options{Push: http.DefaultClient, PushTimeout: hastyTimeout}, Hasty: true}), newHook(t)
+		h.answer = func(n int, r *http.Request) int {
+			if n == 0 {
+				<-r.Context().Done() // until whoever delivers has left
+			}
+			return http.StatusOK
+		}
+		c := v.as(t, v.Alice)
+		id, _ := c.held("ref-hold", nil)
+		c.must(opCreate, obj{"taskId": id, "url": h.URL})
+		v.drive(t, id, a2a.StateInputRequired, "")
+		h.wait(id, a2a.StateInputRequired)
+		v.drive(t, id, a2a.StateCompleted, "")
+		h.wait(id, a2a.StateCompleted)
+	},
+	120: func(t *testing.T, w *world) {
+		const attempts = 4
+		v, h := w.another(t, Variant{Agent: a2atest.Options{Push: http.DefaultClient}, Hasty: true}), newHook(t)
+		h.answer = func(n int, _ *http.Request) int {
+			if n < attempts-1 {
+				return http.StatusServiceUnavailable
+			}
+			return http.StatusOK
+		}
+		c := v.as(t, v.Alice)
+		id, _ := c.held("ref-hold", nil)
+		c.must(opCreate, obj{"taskId": id, "url": h.URL})
+		v.drive(t, id, a2a.StateCompleted, "")
+		got := h.times(attempts, id, a2a.StateCompleted)
+		least := hastyRetry / 2 // of a pause, after what chance takes off
+		for i, p := range got[1:] {
+			if p.header.Get("webhook-id") != got[0].header.Get("webhook-id") {
+				t.Errorf("attempt %d is of event %s, want %s", i+2, p.header.Get("webhook-id"), got[0].header.Get("webhook-id"))
+			}
+			if pause := p.at.Sub(got[i].at); pause < least {
+				t.Errorf("attempt %d came after %v, want %v or more", i+2, pause, least)
+			}
+			least *= 2
+		}
+	},
+	121: func(t *testing.T, w *world) {
+		v := w.pushing(t)
+		c := v.as(t, v.Alice)
+		id, _ := c.held("ref-hold", nil)
+		for _, url := range []string{
+			"http://169.254.169.254/latest/meta-data/", "https://metadata.google.internal/", "https://10.0.0.1/", "https://[fd00::1]/", "https://0x7f000001/",
+			"https://169.254.169.254./", "https://[64:ff9b::a9fe:a9fe]/", "ftp://hooks.example.com/", "https://user:pw@hooks.example.com/",
+		} {
+			c.wantFault(c.call(opCreate, obj{"taskId": id, "url": url}), "INVALID_PARAMS")
+			in := configured(say("ref-hold", nil), obj{"returnImmediately": true, "taskPushNotificationConfig": obj{"url": url}})
+			c.wantFault(c.call("SendMessage", in), "INVALID_PARAMS")
+		}
+	},
 	75: func(t *testing.T, w *world) {
 		v := w.pushing(t)
 		id, config := v.callback(t)
@@ -225,13 +364,36 @@ func (w *world) callback(t *testing.T) (taskID string, config a2a.TaskPushNotifi
 	c := w.as(t, w.Alice)
 	id, _ := c.held("ref-hold", nil)
 	c.must(opCreate, obj{"taskId": id, "url": newHook(t).URL, "token": "told-you"})
+	return id, w.asked(t, id)
+}
+
+// asked waits until the agent has a config for a task, and gives it.
+func (w *world) asked(t *testing.T, id string) a2a.TaskPushNotificationConfig {
+	t.Helper()
 	for deadline := time.Now().Add(pushPatience); ; time.Sleep(5 * time.Millisecond) {
 		if all := w.Agent.PushConfigs(id); len(all) > 0 {
-			return id, all[0]
+			return all[0]
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the agent was not asked to push")
 		}
+	}
+}
+
+// genuine checks that a delivery is the mesh's, to this receiver and about this
+// task.
+func (w *world) genuine(t *testing.T, url, id string, p pushed) {
+	t.Helper()
+	verifier, err := webhook.New(webhook.Config{Issuer: w.Mesh.public, Audience: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := verifier.VerifyBody(t.Context(), p.header, p.raw)
+	if err != nil || d.TaskID != id {
+		t.Errorf("delivery %+v, %v", d, err)
+	}
+	if _, err := verifier.VerifyBody(t.Context(), p.header, append(p.raw, ' ')); err == nil {
+		t.Error("a delivery with another body was taken for genuine")
 	}
 }
 

@@ -2,7 +2,6 @@ package conformance
 
 // Reasons that several rows share.
 var (
-	noPush     = open("the delivery of push notifications is not held to the rows yet")
 	noBinding  = never("there is no binding of our own")
 	noClient   = never("Parley passes on what its caller asks and begins nothing of this by itself")
 	toOperator = never("the duty of whoever runs an agent, in their documents")
@@ -100,11 +99,11 @@ var conversationRows = []Row{
 }
 
 var dataRows = []Row{
-	untested(74, "4.3.3, 13.2", Must, Server, "a push notification is authenticated as its configuration says", noPush),
+	{74, "4.3.3, 13.2", Must, Server, "a push notification is authenticated as its configuration says", "PushIsAuthenticated", "", ""},
 	{75, "4.3.3", Must, Client, "a receiver of push notifications answers 2xx and checks the task id", "ReceiverChecksTask", never("the reference agent receives no push notifications"), ""},
-	untested(76, "4.3.3", Should, Client, "a receiver verifies the source and takes repetitions", noPush),
-	untested(77, "4.3.3", Must, Server, "delivery to each configuration is tried at least once", noPush),
-	untested(78, "4.3.3", Should, Server, "a delivery times out after 10 to 30 s", noPush),
+	{76, "4.3.3", Should, Client, "a receiver verifies the source and takes repetitions", "ReceiverTakesRepetitions", never("the reference agent receives no push notifications"), ""},
+	{77, "4.3.3", Must, Server, "delivery to each configuration is tried at least once", "EveryConfigIsDeliveredTo", "", ""},
+	{78, "4.3.3", Should, Server, "a delivery times out after 10 to 30 s", "DeliveryTimesOut", "", ""},
 	untested(79, "4.6.3", Should, Server, "an extension's URI carries its version", never("Parley declares no extension of its own yet")),
 	{80, "4.6.3", Should, Server, "another version of an extension is ignored, or demanded where it is required; never taken for the known one", "ExtensionVersionsAreExact", "", ""},
 	{81, "5.1", Must, Server, "both bindings give the same results and the same errors", "BindingsAgree", "", ""},
@@ -155,8 +154,8 @@ var bindingRows = []Row{
 var guardRows = []Row{
 	{118, "13.1", Must, Server, "every operation checks whose the task is before it does anything", "EveryOperationIsAuthorized", "", ""},
 	{119, "13.1", Should, Server, "who may do what is documented", "AuthorizationIsDocumented", never("whom an agent serves is written by whoever runs it"), ""},
-	untested(120, "13.2", Should, Server, "deliveries are retried with back-off", noPush),
-	untested(121, "13.2", Should, Server, "push addresses are checked for where they lead", noPush),
+	{120, "13.2", Should, Server, "deliveries are retried with back-off", "DeliveryBacksOff", never("the reference agent makes one attempt, as 4.3.3 demands"), ""},
+	{121, "13.2", Should, Server, "push addresses are checked for where they lead", "PushAddressesAreChecked", never("the reference agent serves tests, on loopback"), ""},
 	{122, "13.2", Must, Client, "a receiver checks that a notification is genuine", "ReceiverChecksToken", never("the reference agent receives no push notifications"), ""},
 	{123, "13.2", Should, Both, "push tokens are secrets and addresses https", "PushSecretsAreSecret", never("the reference agent serves tests, on loopback"), ""},
 	{124, "13.3", Must, Server, "an extended card needs a credential", "ExtendedCardNeedsCredential", "", ""},

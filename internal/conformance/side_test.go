@@ -32,6 +32,7 @@ type Variant struct {
 	Strict bool // calls without a version are taken for 0.3
 	TLS    bool // the mesh serves TLS
 	Mute   bool // the mesh relays no push notifications
+	Hasty  bool // the mesh gives receivers hastyTimeout, and tries again after hastyRetry
 }
 
 // Side is a column of the page in one pairing of bindings.

@@ -288,7 +288,7 @@ func (h *hub) leave(s *subscription) *ending {
 		return h.ended
 	}
 	h.count(true)
-	if h.at != nil && (h.at.follows || h.g.hubs.detached.Load() > int64(h.g.limits().StreamsDetached)) {
+	if h.at != nil && (h.at.follows.Load() || h.g.hubs.detached.Load() > int64(h.g.limits().StreamsDetached)) {
 		h.at.cancel(errDetached)
 	}
 	return nil

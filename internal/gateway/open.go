@@ -19,6 +19,7 @@ type openCalls struct {
 	byID   map[parley.CallID]call.TaskKey  // guarded by mu; the idle ones
 	onTask map[call.TaskKey]int            // guarded by mu; live exchanges that follow a task
 	frozen map[parley.PrincipalName]bool   // guarded by mu; whose exchanges end at once
+	over   error                           // guarded by mu; why all exchanges end at once; nil: they do not
 }
 
 // liveCall is a call in exchange with its agent.
@@ -45,6 +46,9 @@ func (o *openCalls) start(r *call.Record, cancel context.CancelCauseFunc) {
 	o.live[r.ID] = &liveCall{cancel: cancel, agent: r.Agent, caller: r.Caller}
 	if o.frozen[r.Caller] { // since it was identified
 		cancel(errFrozen)
+	}
+	if o.over != nil {
+		cancel(o.over)
 	}
 }
 
@@ -184,10 +188,12 @@ func (o *openCalls) freeze(callers []parley.PrincipalName) (ended int) {
 	return ended
 }
 
-// cancelAll ends every live exchange: the last resort of a shutdown.
+// cancelAll ends every live exchange, and those that are begun from then on: the
+// last resort of a shutdown.
 func (o *openCalls) cancelAll(cause error) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.over = cause
 	for _, l := range o.live {
 		l.cancel(cause)
 	}

@@ -32,3 +32,16 @@ func TestExchangeThatBeginsAfterTheFreeze(t *testing.T) {
 		t.Error("an exchange ended that nobody froze")
 	}
 }
+
+// A stream that is taken up while the mesh stops ends like those before it: else
+// the stop would wait for it as long as a call may take.
+func TestExchangeThatBeginsAfterTheLast(t *testing.T) {
+	o := newOpenCalls()
+	o.cancelAll(errShutdown)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	o.start(&call.Record{ID: parley.NewCallID()}, cancel)
+	if !errors.Is(context.Cause(ctx), errShutdown) {
+		t.Errorf("the exchange goes on: %v", context.Cause(ctx))
+	}
+}

@@ -134,7 +134,11 @@ func (g *Gateway) subscription(c *Call, config *a2a.TaskPushNotificationConfig) 
 		ID: push.NewID(), Task: c.sees.key, Owner: c.record.CallerOwner, Principal: c.record.Caller, ConfigID: config.ID,
 		URL: config.URL, Token: config.Token, Version: string(c.req.Version), Created: now,
 	}
-	if s.ConfigID == "" {
+	switch {
+	case s.ConfigID != "":
+	case c.req.Version == a2a.V03: // where a config is asked for without an id
+		s.ConfigID = s.Task.ID
+	default:
 		s.ConfigID = push.NewID()
 	}
 	if auth := config.Authentication; auth != nil {

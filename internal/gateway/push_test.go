@@ -288,6 +288,21 @@ func TestInlinePush(t *testing.T) {
 	}
 }
 
+// A message that is sent again with a config that has no id subscribes once: its
+// caller is told each event once.
+func TestRepeatedInlinePush(t *testing.T) {
+	m, _, c := pushing(t, a2atest.Options{}, often)
+	in := parleytest.Message(fresh("ref-hold"), "hi")
+	in.Configuration = &a2a.SendMessageConfiguration{ReturnImmediately: true, PushConfig: &a2a.TaskPushNotificationConfig{URL: hook}}
+	first := mustSend(t, c, in)
+	if again := mustSend(t, c, in); again.ID != first.ID {
+		t.Fatalf("the message sent again is about task %s, want %s", again.ID, first.ID)
+	}
+	if n := count(t, m, `SELECT count(*) FROM push_subscriptions`); n != 1 {
+		t.Errorf("there are %d subscriptions, want one", n)
+	}
+}
+
 // The four operations, in every binding.
 func TestPushConfigs(t *testing.T) {
 	m, agent, _ := pushing(t, a2atest.Options{}, func(c *config.Config) { rarely(c); c.Push.PerTask = 3 })

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/base64"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
@@ -38,6 +39,10 @@ func (g *Gateway) takeInlinePush(ctx context.Context, c *Call) error {
 	}
 	if err := g.checkPushConfig(config, inlinePush+"."); err != nil {
 		return err
+	}
+	if sent := c.record.Sent; config.ID == "" && sent != nil {
+		// The message may come again, and must not subscribe to its task once more.
+		config.ID = base64.RawURLEncoding.EncodeToString(sent.Digest[:16])
 	}
 	if err := g.Push.Store.RoomForSubscription(ctx, c.record.Caller, g.Push.Most); err != nil {
 		return err

@@ -194,7 +194,7 @@ func (h *hub) follow(src *source) error {
 		case src.final, !fed && src.rests:
 			return io.EOF
 		case !fed:
-			src.follows = false
+			src.follows.Store(false)
 			return nil
 		}
 		timer := time.NewTimer(followPoll)

@@ -101,6 +101,7 @@ func (g *Gateway) runRelays(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			g.Log.Warn("tasks of which somebody is to be told not found; tried again", "err", err)
 		}
+		mine := 0
 		for _, r := range due {
 			select {
 			case <-ctx.Done():
@@ -112,16 +113,16 @@ func (g *Gateway) runRelays(ctx context.Context) {
 				<-slots
 				continue
 			}
+			mine++
 			looks.Go(func() {
 				defer func() { <-slots; g.relays.wakeUp() }()
 				g.relay(ctx, r, opts)
 			})
 		}
-		if len(due) > 0 && err == nil {
-			// More may be due. What was claimed is not, so this comes to an end.
-			if len(due) == opts.Concurrency {
-				continue
-			}
+		// More may be due. What was claimed is not, so this comes to an end; where
+		// nothing could be claimed, a store that only reads would be asked without pause.
+		if len(due) == opts.Concurrency && mine > 0 {
+			continue
 		}
 		timer.Reset(relayPoll)
 		select {

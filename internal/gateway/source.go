@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mesh/parley/internal/a2a"
@@ -27,10 +28,10 @@ type source struct {
 	cancel   context.CancelCauseFunc
 	done     func() // ends the exchange; never nil
 
-	follows    bool   // another replica has the stream
-	broke      error  // why the last stream broke; nil for none
-	stuck      bool   // a new stream has shown no more than the task
-	reconciled []byte // the last Task that was passed on as reconciled
+	follows    atomic.Bool // another replica has the stream
+	broke      error       // why the last stream broke; nil for none
+	stuck      bool        // a new stream has shown no more than the task
+	reconciled []byte      // the last Task that was passed on as reconciled
 
 	rests bool // a final or interrupted state was seen last
 	final bool // a final state was seen
@@ -116,7 +117,7 @@ func (h *hub) run() {
 		switch {
 		case err == nil: // there is a way to go on
 		case errors.Is(err, errTaken):
-			src.follows = true
+			src.follows.Store(true)
 		case broken(src, err):
 			src.broke = err
 		default:
@@ -139,7 +140,7 @@ func (h *hub) work(src *source) {
 // advance passes on what there is, by the way that the source has.
 func (h *hub) advance(src *source) error {
 	switch {
-	case src.follows:
+	case src.follows.Load():
 		return h.follow(src)
 	case src.inner != nil:
 		return h.pump(src)
@@ -178,10 +179,16 @@ func (h *hub) pump(src *source) error {
 			h.watching.ends(judgeError(f.Err).Outcome, string(f.Err.Reason), "the agent ended its stream with an error")
 			return f.Err
 		}
+		src.stuck = false
+		if f.Facts.Reconciled {
+			if _, err := h.reconciled(src, f); err != nil {
+				return err
+			}
+			continue
+		}
 		if refusal := h.see(src, f); refusal != nil {
 			return refusal
 		}
-		src.stuck = false
 		h.pass(src, f, false)
 	}
 }

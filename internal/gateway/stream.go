@@ -143,6 +143,7 @@ func (s *openedStream) relay(ctx context.Context, first a2a.Frame, fresh bool) e
 	if err := s.g.feed(context.WithoutCancel(ctx), c.sees.key, src); err != nil {
 		if src.turn == nil {
 			src.done()
+			s.done = func() {} // the source's has ended the exchange
 		}
 		return err
 	}

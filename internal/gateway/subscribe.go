@@ -86,7 +86,7 @@ func (g *Gateway) followed(ctx context.Context, c *Call) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	src.follows = true
+	src.follows.Store(true)
 	if err := g.feed(ctx, key, src); err != nil {
 		src.done()
 		return nil, err

@@ -59,7 +59,8 @@ func ParseURL(raw string) (*url.URL, error) {
 // an address a Transport would not connect to. Names pass: they are judged
 // when they are dialled. The error is a *RefusedError.
 func (g *Guard) CheckURL(u *url.URL) error {
-	ip, err := netip.ParseAddr(u.Hostname())
+	// With a root dot it is still an address, to some resolvers.
+	ip, err := netip.ParseAddr(strings.TrimSuffix(u.Hostname(), "."))
 	if err != nil {
 		return nil // a name
 	}

@@ -76,6 +76,8 @@ func TestCheckWebhook(t *testing.T) {
 		{"octal", bare, "https://0177.0.0.1/", "number"},
 		{"short", bare, "https://127.1/", "number"},
 		{"rooted number", bare, "https://127.1./", "number"},
+		{"rooted address", bare, "https://127.0.0.1./", "public"},
+		{"rooted metadata", own, "https://169.254.169.254./", "public"},
 		{"full width digits", bare, "https://１２７.0.0.1/", "ASCII"},
 		{"interface", bare, "https://[fe80::1%25eth0]/", "interface"},
 		{"mapped", bare, "https://[::ffff:127.0.0.1]/", "public"},

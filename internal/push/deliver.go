@@ -60,8 +60,9 @@ type Outbox interface {
 	// what a process that died has not marked.
 	SweepPushes(ctx context.Context) error
 	// DuePushes gives subscriptions with something to deliver now that nobody
-	// holds, longest waiting first: at most perHost of one host, and limit in all.
-	DuePushes(ctx context.Context, perHost, limit int) ([]Due, error)
+	// holds, longest waiting first: at most perHost of one host, perPrincipal of
+	// one principal, and limit in all.
+	DuePushes(ctx context.Context, perHost, perPrincipal, limit int) ([]Due, error)
 	// ClaimPush takes a subscription for lease; nil where somebody else has it, it
 	// is not due, or is gone.
 	ClaimPush(ctx context.Context, subscription, holder string, lease time.Duration) (*Claim, error)
@@ -206,7 +207,7 @@ func (d *Dispatcher) pass(ctx context.Context, work *sync.WaitGroup) error {
 	if d.lanes.full() {
 		return nil // whoever ends wakes
 	}
-	due, err := d.opts.Outbox.DuePushes(ctx, 2*d.opts.PerHost, 4*d.opts.Concurrent)
+	due, err := d.opts.Outbox.DuePushes(ctx, 2*d.opts.PerHost, 2*d.lanes.perPrincipal, 4*d.opts.Concurrent)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package push_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -8,7 +9,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,15 +94,21 @@ func (o *outbox) SweepPushes(context.Context) error {
 	return nil
 }
 
-func (o *outbox) DuePushes(_ context.Context, perHost, limit int) (due []push.Due, _ error) {
+func (o *outbox) DuePushes(_ context.Context, perHost, perPrincipal, limit int) (due []push.Due, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	of := map[string]int{}
-	for id, r := range o.rows {
-		if r.due.IsZero() || r.due.After(time.Now()) || r.held || of[r.host] >= perHost || len(due) >= limit {
+	ids := slices.SortedFunc(maps.Keys(o.rows), func(a, b string) int {
+		return cmp.Or(o.rows[a].due.Compare(o.rows[b].due), cmp.Compare(a, b))
+	})
+	of, by := map[string]int{}, map[parley.PrincipalName]int{}
+	for _, id := range ids {
+		r := o.rows[id]
+		who := r.sub.Principal
+		if r.due.IsZero() || r.due.After(time.Now()) || r.held || of[r.host] >= perHost || by[who] >= perPrincipal || len(due) >= limit {
 			continue
 		}
 		of[r.host]++
+		by[who]++
 		due = append(due, push.Due{Subscription: id, Host: r.host, Principal: r.sub.Principal})
 	}
 	return due, nil
@@ -296,9 +305,10 @@ func TestHangingReceivers(t *testing.T) {
 			}
 			return push.Answer{Status: 200}, nil
 		})
-		for i := range 40 {
+		for i := range 400 { // they have waited longest
 			o.add(fmt.Sprintf("h%d", i), fmt.Sprintf("hang%d.example", i), 1).sub.Principal = "slow"
 		}
+		time.Sleep(time.Second) // virtual
 		for i := range 40 {
 			o.add(fmt.Sprintf("f%d", i), fmt.Sprintf("fast%d.example", i), 5)
 		}

@@ -48,7 +48,7 @@ var directions = map[string][]string{
 	"probe":   {"words", "domains", "a2a", "jsonwire", "event", "telemetry", "netguard"},
 	"web":     {"words"}, // the control API's client, like an operator's script
 
-	"app": {"words", "domains", "config", "certs", "oidc", "signon", "telemetry", "jsonwire", "a2a", "mcpbridge", "netguard", "sandbox", "event", "store", "upstream", "gateway", "control", "probe", "web", "manifest", "apply", "backup"},
+	"app": {"words", "domains", "config", "certs", "oidc", "signon", "telemetry", "jsonwire", "a2a", "a2a/v03", "mcpbridge", "netguard", "sandbox", "event", "store", "upstream", "gateway", "control", "probe", "web", "manifest", "apply", "backup"},
 	"cli": {"words", "config", "app", "signon", "control", "a2a", "jsonwire", "manifest", "apply"}, // verbs are clients of the two APIs
 }
 

@@ -319,7 +319,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 // Every schema that was ever released opens, and its rows are read. The files
 // in testdata/released are dumps of databases as those releases left them,
 // sealed under zeroKey: two calls, of which one has ended with a task, and one
-// more event.
+// more event; later ones also have an agent.
 func TestOpensReleasedSchemas(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/released/*.sql")
 	if err != nil || len(scripts) == 0 {
@@ -355,6 +355,10 @@ func TestOpensReleasedSchemas(t *testing.T) {
 			}
 			if owner, err := db.ContextOwner(context.Background(), "echo", "", "c"); err != nil || owner != "client" {
 				t.Errorf("context of an old database belongs to %q, %v, want client", owner, err)
+			}
+			agents, err := db.Agents(context.Background(), "", "", 10)
+			if err != nil || len(agents) > 0 && agents[0].Name != "echo" {
+				t.Errorf("agents of an old database: %+v, %v", agents, err)
 			}
 			if err := db.Begin(context.Background(), record()); err != nil {
 				t.Errorf("a call in an old database: %v", err)

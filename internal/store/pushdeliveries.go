@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,26 +34,45 @@ func pushHost(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
+// markBatch bounds the tasks that are marked in one transaction.
+const markBatch = 256
+
 // MarkPushes implements push.Outbox. It writes every row there is, also those
-// that are due: a RestPush under way either sees the event or is waited for.
+// that are due: a RestPush under way either sees the event or is waited for. Every
+// stream of any task leads here, so that a mesh without subscribers pays for one
+// look, whatever the number of tasks.
 func (db *DB) MarkPushes(ctx context.Context, tasks []call.TaskKey) error {
 	const op parley.Op = "store.mark_pushes"
+	var any int
+	if err := db.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM push_deliveries LIMIT 1) one`).Scan(&any); err != nil || any == 0 {
+		return db.fault(op, "", err)
+	}
+	var told []call.TaskKey
 	for _, task := range tasks {
-		var any int
 		if err := db.read.QueryRowContext(ctx, `SELECT count(*) FROM push_deliveries WHERE agent = ? AND instance = ? AND task_id = ?`,
 			string(task.Agent), task.Instance, task.ID).Scan(&any); err != nil {
 			return db.fault(op, parley.Subject(task.ID), err)
 		}
-		if any == 0 {
-			continue
+		if any > 0 {
+			told = append(told, task)
 		}
-		now := db.opt.Now()
+	}
+	// In one order, since other replicas mark rows of the same tasks.
+	slices.SortFunc(told, func(a, b call.TaskKey) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.ID, b.ID))
+	})
+	now := micros(db.opt.Now())
+	for some := range slices.Chunk(told, markBatch) {
 		if err := db.w.do(ctx, statements(func(tx *tx) error {
-			_, err := tx.run(`UPDATE push_deliveries SET due_at = coalesce(due_at, ?)
-				WHERE agent = ? AND instance = ? AND task_id = ? AND ended_at IS NULL`, append([]driver.Value{micros(now)}, taskArgs(task)...)...)
-			return err
+			for _, task := range some {
+				if _, err := tx.run(`UPDATE push_deliveries SET due_at = coalesce(due_at, ?)
+					WHERE agent = ? AND instance = ? AND task_id = ? AND ended_at IS NULL`, append([]driver.Value{now}, taskArgs(task)...)...); err != nil {
+					return err
+				}
+			}
+			return nil
 		})); err != nil {
-			return db.fault(op, parley.Subject(task.ID), err)
+			return db.fault(op, "", err)
 		}
 	}
 	return nil
@@ -78,15 +99,16 @@ func (db *DB) SweepPushes(ctx context.Context) error {
 }
 
 // DuePushes implements push.Outbox. What frozen principals have asked for waits.
-func (db *DB) DuePushes(ctx context.Context, perHost, limit int) ([]push.Due, error) {
+func (db *DB) DuePushes(ctx context.Context, perHost, perPrincipal, limit int) ([]push.Due, error) {
 	due, err := query(ctx, db, func(row scanner) (d push.Due, err error) {
 		err = row.Scan(&d.Subscription, &d.Host, &d.Principal)
 		return d, err
 	}, `SELECT subscription, host, principal FROM (
+		SELECT subscription, host, principal, due_at, row_number() OVER (PARTITION BY principal ORDER BY due_at, subscription) AS turn FROM (
 		SELECT subscription, host, principal, due_at, row_number() OVER (PARTITION BY host ORDER BY due_at, subscription) AS place
 		FROM push_deliveries WHERE due_at <= ? AND held_until < `+db.sql.now+`
 		AND NOT EXISTS (SELECT 1 FROM principals p WHERE p.name = push_deliveries.principal AND p.frozen_at IS NOT NULL)) waiting
-		WHERE place <= ? ORDER BY due_at LIMIT ?`, db.opt.Now().UnixMicro(), perHost, page(limit))
+		WHERE place <= ?) queued WHERE turn <= ? ORDER BY due_at LIMIT ?`, db.opt.Now().UnixMicro(), perHost, perPrincipal, page(limit))
 	return due, db.fault("store.due_pushes", "", err)
 }
 

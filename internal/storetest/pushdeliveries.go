@@ -35,7 +35,7 @@ func subscribed(t *testing.T, s Store, who parley.PrincipalName, task call.TaskK
 
 func due(t *testing.T, s Store) []string {
 	t.Helper()
-	all, err := s.DuePushes(t.Context(), 100, 100)
+	all, err := s.DuePushes(t.Context(), 100, 100, 100)
 	must(t, err)
 	ids := []string{}
 	for _, d := range all {
@@ -132,6 +132,21 @@ func testPushTurns(t *testing.T, s Store) {
 		t.Errorf("a subscription that was removed: %v, want push.ErrLost", err)
 	}
 	wantDue(t, s, "removed")
+}
+
+func testPushMarks(t *testing.T, s Store) {
+	var tasks []call.TaskKey
+	var ids []string
+	for _, id := range []string{"u", "t", "v"} {
+		task := taskOf(t, s, "alice", id)
+		a := subscribed(t, s, "alice", task, "a")
+		must(t, s.RestPush(t.Context(), claim(t, s, a.ID, "one")))
+		grow(t, s, task, `{}`)
+		tasks, ids = append(tasks, task), append(ids, a.ID)
+	}
+	wantDue(t, s, "grown and not marked")
+	must(t, s.MarkPushes(t.Context(), tasks))
+	wantDue(t, s, "marked together", ids...)
 }
 
 func testPushLeaseEnds(t *testing.T, s Store) {
@@ -233,8 +248,11 @@ func testPushFairness(t *testing.T, s Store) {
 		subscribed(t, s, "alice", task, config)
 	}
 	b := subscribed(t, s, "bob", other, "d")
-	if found, err := s.DuePushes(ctx, 2, 100); err != nil || len(found) != 2 {
+	if found, err := s.DuePushes(ctx, 2, 100, 100); err != nil || len(found) != 2 {
 		t.Errorf("two of one host: %+v, %v", found, err)
+	}
+	if found, err := s.DuePushes(ctx, 100, 1, 100); err != nil || len(found) != 2 || found[0].Principal == found[1].Principal {
+		t.Errorf("one of each principal: %+v, %v", found, err)
 	}
 	bob.FrozenAt, bob.FrozenReason = at(5), "a test"
 	must(t, s.SavePrincipal(ctx, bob))

@@ -118,6 +118,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"RelayClaimRace", testRelayClaimRace},
 		{"RelaysEnd", testRelaysEnd},
 		{"PushTurns", testPushTurns},
+		{"PushMarks", testPushMarks},
 		{"PushLeaseEnds", testPushLeaseEnds},
 		{"PushClaimRace", testPushClaimRace},
 		{"PushEnds", testPushEnds},

@@ -16,8 +16,9 @@ type Pushes struct {
 	dead     metric.Int64Counter
 }
 
-// NewPushes makes the instruments of deliveries at m.
-func NewPushes(m metric.Meter) (*Pushes, error) {
+// NewPushes makes the instruments of deliveries at m. pending is asked at every
+// scrape: how many subscriptions have something to deliver.
+func NewPushes(m metric.Meter, pending func(context.Context) (int64, error)) (*Pushes, error) {
 	p := &Pushes{}
 	var err error
 	if p.attempts, err = m.Int64Counter(MetricPushes, metric.WithDescription("Attempts to deliver an event.")); err != nil {
@@ -33,6 +34,16 @@ func NewPushes(m metric.Meter) (*Pushes, error) {
 	age := metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 3600, 21600, 86400)
 	if p.delay, err = m.Float64Histogram(MetricPushDelay, metric.WithUnit("s"), age, metric.WithDescription("From an event to its delivery.")); err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricPushDelay, err)
+	}
+	read := func(ctx context.Context, o metric.Int64Observer) error {
+		n, err := pending(ctx)
+		if err == nil {
+			o.Observe(n)
+		}
+		return err
+	}
+	if _, err := m.Int64ObservableGauge(MetricPushesPending, metric.WithDescription("Subscriptions with something to deliver."), metric.WithInt64Callback(read)); err != nil {
+		return nil, fmt.Errorf("instrument %s: %w", MetricPushesPending, err)
 	}
 	return p, nil
 }

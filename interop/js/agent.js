@@ -2,7 +2,13 @@
 // interop/README.md says, like its Go and Python twins, and holds no Parley
 // code: it is a stranger that Parley has to get on with.
 
-import { DefaultRequestHandler, InMemoryTaskStore } from '@a2a-js/sdk/server';
+import {
+  DefaultExecutionEventBusManager,
+  DefaultPushNotificationSender,
+  DefaultRequestHandler,
+  InMemoryPushNotificationStore,
+  InMemoryTaskStore,
+} from '@a2a-js/sdk/server';
 import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
 import { A2AService, grpcService } from '@a2a-js/sdk/server/grpc';
 import * as grpc from '@grpc/grpc-js';
@@ -25,7 +31,7 @@ function newCard(base, grpcPort) {
       protocolVersion: '1.0',
       tenant: '',
     })),
-    capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: false, extensions: [] },
+    capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: false, extensions: [] },
     defaultInputModes: ['text/plain', 'application/json'],
     defaultOutputModes: ['text/plain', 'application/json'],
     securitySchemes: {},
@@ -66,7 +72,15 @@ const server = app.listen(Number(options.port), '127.0.0.1', (error) => {
     process.exit(1);
   }
   const base = `http://127.0.0.1:${server.address().port}`;
-  const requestHandler = new DefaultRequestHandler(newCard(base, grpcPort), new InMemoryTaskStore(), new Script());
+  const pushes = new InMemoryPushNotificationStore();
+  const requestHandler = new DefaultRequestHandler(
+    newCard(base, grpcPort),
+    new InMemoryTaskStore(),
+    new Script(),
+    new DefaultExecutionEventBusManager(),
+    pushes,
+    new DefaultPushNotificationSender(pushes),
+  );
   const binding = { requestHandler, userBuilder: UserBuilder.noAuthentication };
   // The card stays open: a stranger learns from it which credential is wanted.
   app.use('/.well-known/agent-card.json', agentCardHandler({ agentCardProvider: requestHandler }));

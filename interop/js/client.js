@@ -8,7 +8,7 @@ import { ClientFactory, ClientFactoryOptions } from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
 import { sdk } from './record.js';
-import { sayOne, scenarios } from './scenarios.js';
+import { push, sayOne, scenarios } from './scenarios.js';
 import { Recorder } from './steady.js';
 
 // Ends a scenario that got stuck.
@@ -20,6 +20,7 @@ const { values: options } = parseArgs({
     key: { type: 'string', default: process.env.PARLEY_KEY ?? '' }, // API key, sent as a bearer token
     binding: { type: 'string', default: '' }, // JSONRPC, HTTP+JSON or GRPC; what the card lists first if empty
     scenario: { type: 'string', default: 'all' }, // comma-separated names, or all
+    push: { type: 'string', default: '' }, // address to have told of a task, in the scenario push instead of others
     say: { type: 'string', default: '' }, // send this one message instead of playing scenarios
     stream: { type: 'boolean', default: false }, // stream the answer to --say
   },
@@ -54,6 +55,10 @@ async function main() {
   const client = await connect(options.url, options.binding);
   if (options.say) {
     await play(client, 'say', sayOne(options.say, options.stream));
+    return;
+  }
+  if (options.push) {
+    await play(client, 'push', push(options.push));
     return;
   }
   const names = options.scenario === 'all' ? Object.keys(scenarios) : options.scenario.split(',');

@@ -3,7 +3,7 @@
 import { Role, TaskState } from '@a2a-js/sdk';
 
 import { data, file, newMessage, text } from './parts.js';
-import { UNKNOWN_TASK } from './steady.js';
+import { PUSH_TOKEN, UNKNOWN_TASK } from './steady.js';
 
 // Stands for an extension neither side has heard of.
 const UNKNOWN_EXTENSION = 'https://extensions.invalid/unknown/v1';
@@ -19,6 +19,17 @@ function say(words, message = {}, rest = {}) {
     metadata: undefined,
     ...rest,
   };
+}
+
+// atOnce does not want to wait for the task.
+function atOnce(words) {
+  const configuration = {
+    acceptedOutputModes: [],
+    taskPushNotificationConfig: undefined,
+    historyLength: undefined,
+    returnImmediately: true,
+  };
+  return say(words, {}, { configuration });
 }
 
 // A further message on a task.
@@ -92,13 +103,7 @@ async function list(client, call, r) {
 }
 
 async function cancel(client, call, r) {
-  const configuration = {
-    acceptedOutputModes: [],
-    taskPushNotificationConfig: undefined,
-    historyLength: undefined,
-    returnImmediately: true,
-  };
-  const task = await r.accepted('send', () => client.sendMessage(say('slow 60000 long', {}, { configuration }), call));
+  const task = await r.accepted('send', () => client.sendMessage(atOnce('slow 60000 long'), call));
   const byId = { tenant: '', id: task?.id, metadata: undefined };
   await awaitWorking(client, call, byId);
   await r.answer('cancel', () => client.cancelTask(byId, call));
@@ -153,6 +158,29 @@ async function errors(client, call, r) {
   await r.answer('cancel finished', () => client.cancelTask(byId, call));
   await r.stream('subscribe finished', client.resubscribeTask(byId, call));
   await r.answer('send to finished', () => client.sendMessage(sayOn(task, 'more'), call));
+}
+
+/**
+ * push has two addresses told of a task, gives one up and leaves the other to
+ * whoever listens there until the task is done.
+ */
+export function push(address) {
+  return async (client, call, r) => {
+    const task = await r.accepted('send', () => client.sendMessage(atOnce('slow 2000 tea'), call));
+    const of = { tenant: '', taskId: task?.id };
+    for (const id of ['own', 'other']) {
+      const config = { ...of, id, url: address, token: PUSH_TOKEN, authentication: undefined };
+      await r.answer('create push', () => client.createTaskPushNotificationConfig(config, call));
+    }
+    const list = () => client.listTaskPushNotificationConfig({ ...of, pageSize: 0, pageToken: '' }, call);
+    await r.answer('get push', () => client.getTaskPushNotificationConfig({ ...of, id: 'own' }, call));
+    await r.answer('list push', list);
+    await r.answer('delete push', async () => {
+      await client.deleteTaskPushNotificationConfig({ ...of, id: 'other' }, call);
+      return { deleted: true };
+    });
+    await r.answer('list push', list);
+  };
 }
 
 async function headers(client, call, r) {

@@ -5,6 +5,9 @@
 /** UNKNOWN_TASK is an id no agent has given out. */
 export const UNKNOWN_TASK = '00000000-0000-4000-8000-000000000000';
 
+/** PUSH_TOKEN is what pushes to a client must bear. */
+export const PUSH_TOKEN = 'interop-token-of-the-subscriber';
+
 const UTC_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
 const OFFSET_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d$/;
 

@@ -1,13 +1,14 @@
 // Drives one agent with the JavaScript SDK of protocol version 0.3 through the
 // scenarios of its successor in ../js, except those that 0.3 has no operation for.
 
+import { promises as dns } from 'node:dns';
 import { parseArgs } from 'node:util';
 
 import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
 import { Recorder } from '../js/steady.js';
-import { sayOne, scenarios } from './scenarios.js';
+import { push, sayOne, scenarios } from './scenarios.js';
 
 // Ends a scenario that got stuck.
 const SCENARIO_TIMEOUT_MS = 30_000;
@@ -41,6 +42,7 @@ const { values: options } = parseArgs({
     key: { type: 'string', default: process.env.PARLEY_KEY ?? '' }, // API key, sent as a bearer token
     binding: { type: 'string', default: '' }, // JSONRPC, HTTP+JSON or GRPC; JSONRPC if empty
     scenario: { type: 'string', default: 'all' }, // comma-separated names, or all
+    push: { type: 'string', default: '' }, // address to have told of a task, in the scenario push instead of others
     say: { type: 'string', default: '' }, // send this one message instead of playing scenarios
   },
 });
@@ -50,6 +52,11 @@ const TRANSPORTS = {
   'HTTP+JSON': () => new RestTransportFactory(),
   GRPC: () => new GrpcTransportFactory(),
 };
+
+// Names below localhost are this machine, as RFC 6761 has it and not every system
+// does.
+const lookup = dns.lookup;
+dns.lookup = (name, options) => lookup(name.endsWith('.localhost') ? '127.0.0.1' : name, options);
 
 /** connect reads the card at the agent's address, which must end in a slash. */
 async function connect(base, binding) {
@@ -70,6 +77,10 @@ async function main() {
   const client = await connect(options.url, options.binding);
   if (options.say) {
     await play(client, 'say', sayOne(options.say));
+    return;
+  }
+  if (options.push) {
+    await play(client, 'push', push(options.push));
     return;
   }
   const names = options.scenario === 'all' ? Object.keys(scenarios) : options.scenario.split(',');

@@ -1,6 +1,6 @@
 // The scenarios, step by step the same as those of the Go and Python clients.
 
-import { UNKNOWN_TASK } from '../js/steady.js';
+import { PUSH_TOKEN, UNKNOWN_TASK } from '../js/steady.js';
 
 // Stands for an extension neither side has heard of.
 const UNKNOWN_EXTENSION = 'https://extensions.invalid/unknown/v1';
@@ -118,6 +118,30 @@ async function errors(client, call, r) {
   await r.answer('cancel finished', () => client.cancelTask(byId, call));
   await r.stream('subscribe finished', client.resubscribeTask(byId, call));
   await r.answer('send to finished', () => client.sendMessage(sayOn(task, 'more'), call));
+}
+
+/**
+ * push has two addresses told of a task, gives one up and leaves the other to
+ * whoever listens there until the task is done.
+ */
+export function push(address) {
+  return async (client, call, r) => {
+    const configuration = { blocking: false };
+    const task = await r.accepted('send', () => client.sendMessage(say('slow 2000 tea', {}, { configuration }), call));
+    const id = task?.id;
+    for (const name of ['own', 'other']) {
+      const pushNotificationConfig = { id: name, url: address, token: PUSH_TOKEN };
+      await r.answer('create push', () => client.setTaskPushNotificationConfig({ taskId: id, pushNotificationConfig }, call));
+    }
+    const list = async () => ({ configs: await client.listTaskPushNotificationConfig({ id }, call) });
+    await r.answer('get push', () => client.getTaskPushNotificationConfig({ id, pushNotificationConfigId: 'own' }, call));
+    await r.answer('list push', list);
+    await r.answer('delete push', async () => {
+      await client.deleteTaskPushNotificationConfig({ id, pushNotificationConfigId: 'other' }, call);
+      return { deleted: true };
+    });
+    await r.answer('list push', list);
+  };
 }
 
 async function headers(client, call, r) {

@@ -7,13 +7,18 @@ holds no Parley code: it is a stranger that Parley has to get on with.
 import asyncio
 import sys
 
+import httpx
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import (
     create_agent_card_routes,
     create_jsonrpc_routes,
     create_rest_routes,
 )
-from a2a.server.tasks import InMemoryTaskStore
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    InMemoryPushNotificationConfigStore,
+    InMemoryTaskStore,
+)
 from a2a.types import a2a_pb2 as a2a
 from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from starlette.applications import Starlette
@@ -27,7 +32,7 @@ def new_card(base, grpc_port, options):
         name=options.name,
         description='Sample agent on the Python SDK: echoes, works, asks, fails.',
         version='1.0.0',
-        capabilities=a2a.AgentCapabilities(streaming=True, push_notifications=False),
+        capabilities=a2a.AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=['text/plain', 'application/json'],
         default_output_modes=['text/plain', 'application/json'],
         supported_interfaces=[
@@ -60,7 +65,14 @@ def main():
 
     def build(base, grpc_port, grpc_server):
         card = new_card(base, grpc_port, options)
-        handler = DefaultRequestHandler(agent_executor=Script(), task_store=InMemoryTaskStore(), agent_card=card)
+        pushes = InMemoryPushNotificationConfigStore()
+        handler = DefaultRequestHandler(
+            agent_executor=Script(),
+            task_store=InMemoryTaskStore(),
+            agent_card=card,
+            push_config_store=pushes,
+            push_sender=BasePushNotificationSender(httpx.AsyncClient(), pushes),
+        )
         add_A2AServiceServicer_to_server(GrpcHandler(handler), grpc_server)
         return Starlette(
             routes=[

@@ -13,7 +13,7 @@ import grpc
 from a2a.client import ClientCallContext, ClientConfig, ClientFactory
 
 import record
-from scenarios import SCENARIOS, say_one
+from scenarios import SCENARIOS, push, say_one
 from steady import Recorder
 
 # Ends a scenario that got stuck, in seconds.
@@ -30,6 +30,7 @@ def parse_arguments():
     parser.add_argument('--scenario', default='all', help='comma-separated names, or all')
     parser.add_argument('--say', default='', help='send this one message instead of playing scenarios')
     parser.add_argument('--stream', action='store_true', help='stream the answer to --say')
+    parser.add_argument('--push', default='', help='address to have told of a task, in the scenario push instead of others')
     options = parser.parse_args()
     options.scenario = list(SCENARIOS) if options.scenario == 'all' else options.scenario.split(',')
     for name in options.scenario:
@@ -66,6 +67,8 @@ async def main(options):
         scenes = {name: SCENARIOS[name] for name in options.scenario}
         if options.say:
             scenes = {'say': say_one(options.say, options.stream)}
+        if options.push:
+            scenes = {'push': push(options.push)}
         for name, scene in scenes.items():
             recorder = Recorder(name, record)
             try:

@@ -19,7 +19,7 @@ def wire(value):
         whole = MessageToDict(value, always_print_fields_with_no_presence=True)
         whole['tasks'] = [MessageToDict(task) for task in value.tasks]
         return whole
-    return MessageToDict(value)
+    return value if isinstance(value, dict) else MessageToDict(value)
 
 
 def inner(result):

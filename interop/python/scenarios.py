@@ -5,18 +5,22 @@ import asyncio
 from a2a.helpers import new_data_part, new_message, new_text_part
 from a2a.types import (
     CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     Part,
     Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
+    TaskPushNotificationConfig,
     TaskState,
 )
 from a2a.utils.errors import A2AError
 
-from steady import UNKNOWN_TASK
+from steady import PUSH_TOKEN, UNKNOWN_TASK
 
 # Stands for an extension neither side has heard of.
 UNKNOWN_EXTENSION = 'https://extensions.invalid/unknown/v1'
@@ -174,6 +178,33 @@ async def errors(unary, streaming, call, r):
     await r.answer('cancel finished', unary.cancel_task(CancelTaskRequest(id=task.id), context=call()))
     await r.stream('subscribe finished', streaming.subscribe(SubscribeToTaskRequest(id=task.id), context=call()))
     await r.answer('send to finished', send_once(unary, say_on(task, 'more'), call()))
+
+
+def push(address):
+    """The scenario of two addresses that are told of a task: one is given up, and
+    the other left to whoever listens there until the task is done."""
+
+    async def scene(unary, _streaming, call, r):
+        request = say('slow 2000 tea')
+        request.configuration.return_immediately = True
+        task = (await r.accepted('send', send_once(unary, request, call()))).id
+        for name in ('own', 'other'):
+            config = TaskPushNotificationConfig(task_id=task, id=name, url=address, token=PUSH_TOKEN)
+            await r.answer('create push', unary.create_task_push_notification_config(config, context=call()))
+        own = GetTaskPushNotificationConfigRequest(task_id=task, id='own')
+        await r.answer('get push', unary.get_task_push_notification_config(own, context=call()))
+        every = ListTaskPushNotificationConfigsRequest(task_id=task)
+        await r.answer('list push', unary.list_task_push_notification_configs(every, context=call()))
+
+        async def delete():
+            other = DeleteTaskPushNotificationConfigRequest(task_id=task, id='other')
+            await unary.delete_task_push_notification_config(other, context=call())
+            return {'deleted': True}
+
+        await r.answer('delete push', delete())
+        await r.answer('list push', unary.list_task_push_notification_configs(every, context=call()))
+
+    return scene
 
 
 async def headers(unary, _streaming, call, r):

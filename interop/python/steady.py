@@ -7,6 +7,9 @@ import re
 # An id no agent has given out.
 UNKNOWN_TASK = '00000000-0000-4000-8000-000000000000'
 
+# What pushes to a client must bear.
+PUSH_TOKEN = 'interop-token-of-the-subscriber'
+
 UTC_TIME = re.compile(r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$')
 OFFSET_TIME = re.compile(r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d$')
 

@@ -18,7 +18,7 @@ from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / 'python'))
 
 import record  # noqa: E402
-from scenarios import SCENARIOS, say_one  # noqa: E402
+from scenarios import SCENARIOS, push, say_one  # noqa: E402
 from steady import Recorder  # noqa: E402
 
 # Ends a scenario that got stuck, in seconds.
@@ -32,6 +32,7 @@ def parse_arguments():
     parser.add_argument('--binding', default='', help='JSONRPC, HTTP+JSON or GRPC; JSONRPC if empty')
     parser.add_argument('--scenario', default='all', help='comma-separated names, or all')
     parser.add_argument('--say', default='', help='send this one message instead of playing scenarios')
+    parser.add_argument('--push', default='', help='address to have told of a task, in the scenario push instead of others')
     options = parser.parse_args()
     options.scenario = list(SCENARIOS) if options.scenario == 'all' else options.scenario.split(',')
     for name in options.scenario:
@@ -73,6 +74,11 @@ async def connect(options):
 
     def channel(url):
         interceptors = [UnaryKey(options.key), StreamKey(options.key)] if options.key else []
+        host, _, port = url.rpartition(':')
+        if host.endswith('.localhost'):  # this machine, as RFC 6761 has it and not every system does
+            return grpc.aio.insecure_channel(
+                f'127.0.0.1:{port}', options=[('grpc.default_authority', url)], interceptors=interceptors
+            )
         return grpc.aio.insecure_channel(url, interceptors=interceptors)
 
     async with httpx.AsyncClient(headers=headers, timeout=SCENARIO_TIMEOUT) as http:
@@ -95,6 +101,8 @@ async def main(options):
         scenes = {name: SCENARIOS[name] for name in options.scenario}
         if options.say:
             scenes = {'say': say_one(options.say)}
+        if options.push:
+            scenes = {'push': push(options.push)}
         for name, scene in scenes.items():
             recorder = Recorder(name, record)
             try:

@@ -32,7 +32,7 @@ def nothing():
 
 def wire(value):
     """The value as wire JSON."""
-    return value.model_dump(mode='json', by_alias=True, exclude_none=True)
+    return value if isinstance(value, dict) else value.model_dump(mode='json', by_alias=True, exclude_none=True)
 
 
 def inner(result):

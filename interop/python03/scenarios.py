@@ -9,18 +9,21 @@ from a2a.types import (
     FilePart,
     FileWithBytes,
     FileWithUri,
+    GetTaskPushNotificationConfigParams,
     Message,
     MessageSendConfiguration,
     Part,
+    PushNotificationConfig,
     Role,
     TaskIdParams,
+    TaskPushNotificationConfig,
     TaskQueryParams,
     TaskState,
     TextPart,
 )
 
 from record import nothing
-from steady import UNKNOWN_TASK
+from steady import PUSH_TOKEN, UNKNOWN_TASK
 
 # Stands for an extension neither side has heard of.
 UNKNOWN_EXTENSION = 'https://extensions.invalid/unknown/v1'
@@ -167,6 +170,23 @@ async def errors(unary, streaming, r):
     await r.answer('cancel finished', unary.cancel_task(TaskIdParams(id=task.id)))
     await r.stream('subscribe finished', events_of(streaming.resubscribe(TaskIdParams(id=task.id))))
     await r.answer('send to finished', send_once(unary, say_on(task, 'more')))
+
+
+def push(address):
+    """The scenario of two addresses that are told of a task. The SDK's client has no
+    operation to list or to give up either."""
+
+    async def scene(unary, _streaming, r):
+        at_once = MessageSendConfiguration(blocking=False)
+        task = (await r.accepted('send', send_once(unary, say('slow 2000 tea'), configuration=at_once))).id
+        for name in ('own', 'other'):
+            config = PushNotificationConfig(id=name, url=address, token=PUSH_TOKEN)
+            config = TaskPushNotificationConfig(task_id=task, push_notification_config=config)
+            await r.answer('create push', unary.set_task_callback(config))
+        own = GetTaskPushNotificationConfigParams(id=task, push_notification_config_id='own')
+        await r.answer('get push', unary.get_task_callback(own))
+
+    return scene
 
 
 async def headers(unary, _streaming, r):

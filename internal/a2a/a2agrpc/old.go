@@ -2,6 +2,7 @@ package a2agrpc
 
 import (
 	"errors"
+	"strings"
 
 	oldpb "github.com/a2aproject/a2a-go/a2apb"
 	"github.com/go-json-experiment/json/jsontext"
@@ -159,11 +160,24 @@ func oldStatusOf(e *a2a.Error) *status.Status {
 	return status.FromProto(st)
 }
 
-// oldErrorOf reads the status of an agent of 0.3.
+// oldWords are the errors by the names that the Python SDK of 0.3 puts before its
+// words. It gives several of them one code, and none of them details.
+var oldWords = map[string]a2a.Reason{
+	"TaskNotFoundError": a2a.ReasonTaskNotFound, "TaskNotCancelableError": a2a.ReasonTaskNotCancelable,
+	"PushNotificationNotSupportedError": a2a.ReasonPushNotSupported, "UnsupportedOperationError": a2a.ReasonUnsupportedOperation,
+	"ContentTypeNotSupportedError": a2a.ReasonContentTypeNotSupported, "InvalidAgentResponseError": a2a.ReasonInvalidAgentResponse,
+	"InvalidRequestError": a2a.ReasonInvalidRequest, "InvalidParamsError": a2a.ReasonInvalidParams,
+	"MethodNotFoundError": a2a.ReasonMethodNotFound, "InternalError": a2a.ReasonInternal, "JSONParseError": a2a.ReasonParse,
+}
+
+// oldErrorOf reads the status of an agent of 0.3: its details say what it is, else
+// the name before its words, else its code.
 func oldErrorOf(st *status.Status) *a2a.Error {
 	e := errorOf(st)
 	reason, ok := oldReasons[st.Code()]
-	if !ok || e.Reason.InA2A() && e.Reason != a2a.ReasonUnsupportedOperation { // it names one
+	if name, _, cut := strings.Cut(st.Message(), ": "); cut && len(st.Proto().GetDetails()) == 0 && oldWords[name] != "" {
+		reason = oldWords[name]
+	} else if !ok || e.Reason.InA2A() && e.Reason != a2a.ReasonUnsupportedOperation { // it names one
 		return e
 	}
 	read := a2a.NewError(reason, "%s", e.Message)

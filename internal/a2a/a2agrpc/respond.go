@@ -129,7 +129,7 @@ func (s *Server) respondStream(ctx context.Context, c *Call, stream a2a.Stream) 
 		if err := c.send(ctx, out); err != nil {
 			return err
 		}
-		if c.Request.Old() && f.Raw == nil && a2a.EndsOld(f.Facts) {
+		if c.Request.Old() && f.Raw == nil && a2a.EndsOld(&f) {
 			return nil
 		}
 		begun = true

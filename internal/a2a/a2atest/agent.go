@@ -44,7 +44,9 @@ type Options struct {
 	NoStreaming bool
 	// Push sends the push notifications of tasks to whoever asks for them; nil:
 	// the agent sends none, and says so.
-	Push       *http.Client
+	Push        *http.Client
+	PushTimeout time.Duration // of one; 0 means PushTimeout
+
 	Extended   Extended
 	Extensions []a2a.AgentExtension // declared in the card
 	Reserved   []a2a.AgentExtension // declared in the extended card only

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,8 +40,9 @@ type OldAgent struct {
 // JSON-RPC first.
 func NewOldAgent(t testing.TB) *OldAgent {
 	t.Helper()
-	handler := oldsrv.NewHandler(oldEcho{}, oldsrv.WithPushNotifications(push.NewInMemoryStore(), push.NewHTTPPushSender(nil)))
 	a := &OldAgent{cardPath: a2a.CardPath}
+	handler := oldsrv.NewHandler(oldEcho{}, oldsrv.WithPushNotifications(push.NewInMemoryStore(), push.NewHTTPPushSender(nil)),
+		oldsrv.WithExtendedAgentCardProducer(oldsrv.AgentCardProducerFn(a.extended)))
 
 	mux := http.NewServeMux()
 	mux.Handle("/rpc", oldsrv.NewJSONRPCHandler(handler))
@@ -87,6 +89,18 @@ func (a *OldAgent) shown() (*old.AgentCard, string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.card, a.cardPath
+}
+
+// extended is the card with one more skill, "more", where it declares that there is
+// such a card.
+func (a *OldAgent) extended(context.Context) (*old.AgentCard, error) {
+	card, _ := a.shown()
+	if !card.SupportsAuthenticatedExtendedCard {
+		return nil, old.ErrAuthenticatedExtendedCardNotConfigured
+	}
+	full := *card
+	full.Skills = append(slices.Clone(card.Skills), old.AgentSkill{ID: "more", Name: "More", Description: "Not for everyone.", Tags: []string{"more"}})
+	return &full, nil
 }
 
 // Show changes the card and where it is served; a nil change or an empty path

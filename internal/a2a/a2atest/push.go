@@ -2,6 +2,7 @@ package a2atest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -14,8 +15,9 @@ import (
 
 // Bounds of push notifications.
 const (
-	maxConfigs  = 16               // of one task
-	pushTimeout = 10 * time.Second // of one notification
+	maxConfigs = 16 // of one task
+	// PushTimeout bounds one notification, where Options say nothing else.
+	PushTimeout = 10 * time.Second
 )
 
 // receiver is one push notification config of a task, with the events that wait
@@ -30,20 +32,20 @@ type receiver struct {
 }
 
 // add queues an event. Beyond most, the oldest that waits is dropped.
-func (r *receiver) add(client *http.Client, body []byte, most int) {
+func (r *receiver) add(opt *Options, body []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting = append(r.waiting, body); len(r.waiting) > most {
+	if r.waiting = append(r.waiting, body); len(r.waiting) > opt.MaxLag {
 		r.waiting = r.waiting[1:]
 	}
 	if !r.sending {
 		r.sending = true
-		go r.send(client)
+		go r.send(opt)
 	}
 }
 
 // send sends what waits, and ends.
-func (r *receiver) send(client *http.Client) {
+func (r *receiver) send(opt *Options) {
 	for {
 		r.mu.Lock()
 		if len(r.waiting) == 0 || r.gone {
@@ -54,14 +56,14 @@ func (r *receiver) send(client *http.Client) {
 		body := r.waiting[0]
 		r.waiting = r.waiting[1:]
 		r.mu.Unlock()
-		r.post(client, body)
+		r.post(opt, body)
 	}
 }
 
 // post sends one notification. Nobody is told whether it arrived: there is one
 // attempt, as the protocol demands.
-func (r *receiver) post(client *http.Client, body []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), pushTimeout)
+func (r *receiver) post(opt *Options, body []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(opt.PushTimeout, PushTimeout))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.config.URL, bytes.NewReader(body))
 	if err != nil {
@@ -75,7 +77,7 @@ func (r *receiver) post(client *http.Client, body []byte) {
 		request.Header.Set("A2A-Notification-Token", r.config.Token)
 		request.Header.Set("X-A2A-Notification-Token", r.config.Token)
 	}
-	if response, err := client.Do(request); err == nil {
+	if response, err := opt.Push.Do(request); err == nil {
 		_ = response.Body.Close()
 	}
 }
@@ -83,7 +85,7 @@ func (r *receiver) post(client *http.Client, body []byte) {
 // push tells the task's receivers of an event. a.mu is held.
 func (a *Agent) push(t *task, frame a2a.Frame) {
 	for _, r := range t.receivers {
-		r.add(a.opt.Push, frame.Result, a.opt.MaxLag)
+		r.add(&a.opt, frame.Result)
 	}
 }
 

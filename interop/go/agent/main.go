@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/push"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"google.golang.org/grpc"
 
@@ -43,6 +44,8 @@ func newHandler(card *a2a.AgentCard) a2asrv.RequestHandler {
 	})
 	return a2asrv.NewHandler(&script{},
 		a2asrv.WithTaskStore(store),
+		// Whoever is told lives on this machine, which the SDK refuses by itself.
+		a2asrv.WithPushNotifications(push.NewInMemoryStore(), push.NewHTTPPushSender(&push.HTTPSenderConfig{AllowPrivateNetworks: true})),
 		a2asrv.WithCapabilityChecks(&card.Capabilities),
 		a2asrv.WithLogger(slog.New(slog.DiscardHandler)))
 }
@@ -52,7 +55,7 @@ func newCard(base, grpcAddress string, o peer.Options) (*a2a.AgentCard, error) {
 		Name:               o.Name,
 		Description:        "Sample agent on the Go SDK: echoes, works, asks, fails.",
 		Version:            "1.0.0",
-		Capabilities:       a2a.AgentCapabilities{Streaming: true},
+		Capabilities:       a2a.AgentCapabilities{Streaming: true, PushNotifications: true},
 		DefaultInputModes:  []string{"text/plain", "application/json"},
 		DefaultOutputModes: []string{"text/plain", "application/json"},
 		Skills: []a2a.AgentSkill{{

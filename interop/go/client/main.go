@@ -26,8 +26,8 @@ import (
 const scenarioTimeout = 30 * time.Second
 
 type options struct {
-	base, key, binding, scenario, say string
-	stream                            bool
+	base, key, binding, scenario, say, push string
+	stream                                  bool
 }
 
 func main() {
@@ -37,6 +37,7 @@ func main() {
 	flag.StringVar(&o.binding, "binding", "", "JSONRPC, HTTP+JSON or GRPC; what the card lists first if empty")
 	flag.StringVar(&o.scenario, "scenario", "all", "comma-separated names, or all")
 	flag.StringVar(&o.say, "say", "", "send this one message instead of playing scenarios")
+	flag.StringVar(&o.push, "push", "", "address to have told of a task, in the scenario push instead of others")
 	flag.BoolVar(&o.stream, "stream", false, "stream the answer to --say")
 	flag.Parse()
 	if err := run(o); err != nil {
@@ -52,6 +53,9 @@ func run(o options) error {
 	}
 	if o.say != "" {
 		return play(o.key, "say", client, sayOne(o.say, o.stream))
+	}
+	if o.push != "" {
+		return play(o.key, "push", client, push(o.push))
 	}
 	if o.scenario == "all" {
 		o.scenario = strings.Join(scenarioNames, ",")

@@ -206,6 +206,32 @@ func headers(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
 	r.Answer("send", result, err)
 }
 
+// push has two addresses told of a task, gives one up and leaves the other to
+// whoever listens there until the task is done.
+func push(address string) scenario {
+	return func(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
+		request := say("slow 2000 tea")
+		request.Config = &a2a.SendMessageConfig{ReturnImmediately: true}
+		result, err := c.SendMessage(ctx, request)
+		r.Accepted("send", result, err)
+		task := taskOf(result).TaskID
+		for _, id := range []string{"own", "other"} {
+			config, err := c.CreateTaskPushConfig(ctx, &a2a.PushConfig{TaskID: task, ID: id, URL: address, Token: peer.PushToken})
+			r.Answer("create push", config, err)
+		}
+		config, err := c.GetTaskPushConfig(ctx, &a2a.GetTaskPushConfigRequest{TaskID: task, ID: "own"})
+		r.Answer("get push", config, err)
+		list := func() {
+			configs, err := c.ListTaskPushConfigs(ctx, &a2a.ListTaskPushConfigRequest{TaskID: task})
+			r.Answer("list push", map[string]any{"configs": configs}, err)
+		}
+		list()
+		err = c.DeleteTaskPushConfig(ctx, &a2a.DeleteTaskPushConfigRequest{TaskID: task, ID: "other"})
+		r.Answer("delete push", map[string]bool{"deleted": true}, err)
+		list()
+	}
+}
+
 // taskOf names the task of a result, or nothing when there is none.
 func taskOf(result a2a.SendMessageResult) a2a.TaskInfo {
 	if task, ok := result.(*a2a.Task); ok {

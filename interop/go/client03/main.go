@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/a2aproject/a2a-go/a2aclient/agentcard"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/parley-mesh/parley/interop/go/peer"
 )
@@ -25,7 +28,7 @@ import (
 // scenarioTimeout ends a scenario that got stuck.
 const scenarioTimeout = 30 * time.Second
 
-type options struct{ base, key, binding, scenario, say string }
+type options struct{ base, key, binding, scenario, say, push string }
 
 func main() {
 	var o options
@@ -34,6 +37,7 @@ func main() {
 	flag.StringVar(&o.binding, "binding", "", "JSONRPC or GRPC; JSONRPC if empty")
 	flag.StringVar(&o.scenario, "scenario", "all", "comma-separated names, or all")
 	flag.StringVar(&o.say, "say", "", "send this one message instead of playing scenarios")
+	flag.StringVar(&o.push, "push", "", "address to have told of a task, in the scenario push instead of others")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
@@ -48,6 +52,9 @@ func run(o options) error {
 	}
 	if o.say != "" {
 		return play("say", client, sayOne(o.say))
+	}
+	if o.push != "" {
+		return play("push", client, push(o.push))
 	}
 	if o.scenario == "all" {
 		o.scenario = strings.Join(scenarioNames, ",")
@@ -81,7 +88,7 @@ func connect(ctx context.Context, o options) (*a2aclient.Client, error) {
 	}
 	options := []a2aclient.FactoryOption{a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(nil)}
 	if o.binding == string(a2a.TransportProtocolGRPC) { // in development there is no TLS
-		options[1] = a2aclient.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials()))
+		options[1] = a2aclient.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials()), belowLocalhost(card))
 	}
 	client, err := a2aclient.NewFromCard(ctx, card, options...)
 	if err != nil {
@@ -91,6 +98,20 @@ func connect(ctx context.Context, o options) (*a2aclient.Client, error) {
 		client.AddCallInterceptor(a2aclient.NewStaticCallMetaInjector(a2aclient.CallMeta{"authorization": {"Bearer " + o.key}}))
 	}
 	return client, nil
+}
+
+// belowLocalhost leads names below localhost to this machine, as RFC 6761 has it
+// and not every system does.
+func belowLocalhost(card *a2a.AgentCard) grpc.DialOption {
+	for _, i := range append(card.AdditionalInterfaces, a2a.AgentInterface{Transport: card.PreferredTransport, URL: card.URL}) {
+		host, port, err := net.SplitHostPort(i.URL)
+		if i.Transport == a2a.TransportProtocolGRPC && err == nil && strings.HasSuffix(host, ".localhost") {
+			here := manual.NewBuilderWithScheme("dns")
+			here.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: net.JoinHostPort("127.0.0.1", port)}}})
+			return grpc.WithResolvers(here)
+		}
+	}
+	return grpc.EmptyDialOption{}
 }
 
 // sdk is how this SDK shows its values.

@@ -171,6 +171,32 @@ func headers(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
 	r.Answer("send", result, err)
 }
 
+// push has two addresses told of a task, gives one up and leaves the other to
+// whoever listens there until the task is done.
+func push(address string) scenario {
+	return func(ctx context.Context, c *a2aclient.Client, r *peer.Recorder) {
+		request, blocking := say("slow 2000 tea"), false
+		request.Config = &a2a.MessageSendConfig{Blocking: &blocking}
+		result, err := c.SendMessage(ctx, request)
+		r.Accepted("send", result, err)
+		task := taskOf(result).TaskID
+		for _, id := range []string{"own", "other"} {
+			config, err := c.SetTaskPushConfig(ctx, &a2a.TaskPushConfig{TaskID: task, Config: a2a.PushConfig{ID: id, URL: address, Token: peer.PushToken}})
+			r.Answer("create push", config, err)
+		}
+		config, err := c.GetTaskPushConfig(ctx, &a2a.GetTaskPushConfigParams{TaskID: task, ConfigID: "own"})
+		r.Answer("get push", config, err)
+		list := func() {
+			configs, err := c.ListTaskPushConfig(ctx, &a2a.ListTaskPushConfigParams{TaskID: task})
+			r.Answer("list push", map[string]any{"configs": configs}, err)
+		}
+		list()
+		err = c.DeleteTaskPushConfig(ctx, &a2a.DeleteTaskPushConfigParams{TaskID: task, ConfigID: "other"})
+		r.Answer("delete push", map[string]bool{"deleted": true}, err)
+		list()
+	}
+}
+
 // taskOf names the task of a result, or nothing when there is none.
 func taskOf(result a2a.SendMessageResult) a2a.TaskInfo {
 	if task, ok := result.(*a2a.Task); ok {

@@ -14,6 +14,9 @@ import (
 // UnknownTask is an id no agent has given out.
 const UnknownTask = "00000000-0000-4000-8000-000000000000"
 
+// PushToken is what pushes to a client must bear.
+const PushToken = "interop-token-of-the-subscriber"
+
 // Document is what a scenario gives: one step per operation, in order.
 type Document struct {
 	Scenario string `json:"scenario"`
