@@ -14,6 +14,6 @@ func TestApartPanics(t *testing.T) {
 			t.Errorf("got %q, want the panic and its stack", text)
 		}
 	}()
-	apart(func() { panic("broken") })
+	Apart(func() { panic("broken") })
 	t.Error("apart returned")
 }

@@ -49,7 +49,7 @@ func (s *clientStream) Next(ctx context.Context) (Frame, error) {
 		return Frame{}, s.done
 	}
 	var f Frame
-	apart(func() { f, err = s.read(event, data) })
+	Apart(func() { f, err = s.read(event, data) })
 	if err != nil {
 		s.done = &TransportError{Stage: StageStream, Wrote: true, Status: 200, Err: err}
 		return Frame{}, s.done
@@ -136,11 +136,11 @@ func eventError(data []byte) *Error {
 	return e
 }
 
-// apart runs f on a goroutine of its own and returns when f has, with f's panic.
-// Checking nested JSON needs twice the stack that waiting for it does, and a
-// goroutine keeps the stack it once had: the caller's would be kept by every
-// idle stream.
-func apart(f func()) {
+// Apart runs f on a goroutine of its own and returns when f has, with f's panic.
+// Checking nested JSON, or the work before a call leaves, needs twice the stack
+// that waiting does, and a goroutine keeps the stack it once had: the caller's
+// would be kept by every idle stream.
+func Apart(f func()) {
 	failed := make(chan any, 1)
 	go func() { // ends with f
 		defer func() {

@@ -60,8 +60,5 @@ func (g *Gateway) lastWord(ctx context.Context, c *Call) *a2a.Reply {
 	if err != nil {
 		return g.refuse(c, err)
 	}
-	frames := make(chan a2a.Frame, 1)
-	frames <- a2a.Frame{Result: frame, Facts: &facts}
-	close(frames)
-	return &a2a.Reply{Stream: a2a.NewChanStream(frames)}
+	return &a2a.Reply{Stream: &oneFrame{g: g, call: c, frame: a2a.Frame{Result: frame, Facts: &facts}}}
 }

@@ -80,6 +80,15 @@ func (g *Gateway) handle(ctx context.Context, c *Call) (reply *a2a.Reply) {
 	if err := g.read(ctx, c); err != nil { // what, and is it well-formed?
 		return g.refuse(c, err)
 	}
+	if c.req.Method.Streaming() { // what waits for events afterwards keeps the stack that it once needed
+		a2a.Apart(func() { reply = g.govern(ctx, c) })
+		return reply
+	}
+	return g.govern(ctx, c)
+}
+
+// govern is the rest of handle, once it is known what is asked.
+func (g *Gateway) govern(ctx context.Context, c *Call) *a2a.Reply {
 	if err := g.resolve(ctx, c); err != nil { // whom, and may they?
 		return g.refuse(c, err)
 	}

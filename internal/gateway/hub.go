@@ -59,7 +59,7 @@ type hub struct {
 	flying   int                        // bytes handed over to the journal, and not yet there
 	landed   *sync.Cond                 // flying has become less
 	failed   error                      // of the journal
-	snapshot stream.Snapshot            // of the journal up to its number
+	snapshot stream.Snapshot            // of the journal up to its number, unless larger than a snapshot may be
 	folding  sync.Mutex                 // held while snapshot grows
 }
 
@@ -91,15 +91,9 @@ const hubMemory = 256 << 10
 // flyingMax is how many bytes of one stream may be on their way to the journal.
 const flyingMax = 1 << 20
 
-// hubOf gives the task's hub, or makes one that has not begun yet.
-func (g *Gateway) hubOf(ctx context.Context, key call.TaskKey) (h *hub, fresh bool, err error) {
-	if h := g.hubs.get(key); h != nil {
-		return h, false, nil
-	}
-	_, last, err := g.Streams.Bounds(ctx, key)
-	if err != nil {
-		return nil, false, err
-	}
+// hubOf gives the task's hub, or makes one that has not begun yet, behind the
+// journal's event last.
+func (g *Gateway) hubOf(key call.TaskKey, last int64) (h *hub, fresh bool) {
 	h = &hub{
 		g: g, key: key, subs: map[*subscription]struct{}{}, turned: make(chan struct{}, 1),
 		tail: &node{seq: last, ready: make(chan struct{})},
@@ -108,10 +102,10 @@ func (g *Gateway) hubOf(ctx context.Context, key call.TaskKey) (h *hub, fresh bo
 	g.hubs.mu.Lock()
 	defer g.hubs.mu.Unlock()
 	if known := g.hubs.of[key]; known != nil {
-		return known, false, nil
+		return known, false
 	}
 	g.hubs.of[key] = h
-	return h, true, nil
+	return h, true
 }
 
 func (s *hubs) get(key call.TaskKey) *hub {
@@ -130,13 +124,18 @@ func (s *hubs) forget(h *hub) {
 }
 
 // feed hands a source over to the task's hub, which runs from then on. Its
-// subscriber, if there is one, reads from its first event on.
+// subscriber, if there is one, reads from its first event on. A task that nobody
+// knew before has no journal: it is not asked for one.
 func (g *Gateway) feed(ctx context.Context, key call.TaskKey, src *source) error {
 	for {
-		h, fresh, err := g.hubOf(ctx, key)
-		if err != nil {
-			return err
+		last := int64(0)
+		if !src.fresh && g.hubs.get(key) == nil {
+			var err error
+			if _, last, err = g.Streams.Bounds(ctx, key); err != nil {
+				return err
+			}
 		}
+		h, fresh := g.hubOf(key, last)
 		if !h.offer(src) {
 			continue // it has just ended
 		}
@@ -342,5 +341,8 @@ func (h *hub) whole(ctx context.Context, marks func(seq int64) map[string]any) (
 	}
 	seq = h.snapshot.Seq
 	frame, err = h.snapshot.Frame(marks(seq))
+	if len(frame) > h.g.limits().Snapshot { // made anew for the next one, if the journal still has it all
+		h.snapshot = stream.Snapshot{}
+	}
 	return frame, seq, err == nil, err
 }

@@ -159,10 +159,14 @@ func (h *hub) reconciled(src *source, f a2a.Frame) (fresh bool, err error) {
 		return false, a2a.ErrNotA2A
 	}
 	src.note(f.Facts)
-	if src.reconciled != nil && bytes.Equal(src.reconciled, task) {
+	plain := task.Clone() // an agent may write the same in another order
+	if err := plain.Canonicalize(); err != nil {
+		return false, a2a.ErrNotA2A
+	}
+	if src.reconciled != nil && bytes.Equal(src.reconciled, plain) {
 		return false, h.settled()
 	}
-	src.reconciled = bytes.Clone(task)
+	src.reconciled = plain
 	if f.Result, err = stream.TaskFrame(task, map[string]any{stream.ReconciledKey: true}); err != nil {
 		return false, err
 	}

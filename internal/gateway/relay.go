@@ -186,8 +186,8 @@ func (g *Gateway) endRelay(ctx context.Context, r *push.Relay) {
 // learn looks at the relay's task and journals what subscribers do not know yet.
 // While a stream of a caller's follows the task, its frames are the journal.
 func (g *Gateway) learn(ctx context.Context, r *push.Relay) (changed bool, err error) {
-	if _, followed := g.open.state(r.Task); followed {
-		return false, nil
+	if streamed, err := g.streamed(ctx, r.Task); err != nil || streamed {
+		return false, err
 	}
 	_, before, err := g.Push.Events.Bounds(ctx, r.Task)
 	if err != nil {
@@ -201,7 +201,11 @@ func (g *Gateway) learn(ctx context.Context, r *push.Relay) (changed bool, err e
 	if err != nil {
 		return false, err
 	}
-	if _, followed := g.open.state(r.Task); followed || last != before {
+	streamed, err := g.streamed(ctx, r.Task)
+	if err != nil {
+		return false, err
+	}
+	if streamed || last != before {
 		return true, nil // somebody tells it meanwhile: what was seen may be older than that
 	}
 	seen, err := g.told(ctx, r, last)
@@ -220,6 +224,14 @@ func (g *Gateway) learn(ctx context.Context, r *push.Relay) (changed bool, err e
 		r.Ended = g.Now()
 	}
 	return changed, nil
+}
+
+// streamed reports whether a stream shows the task, here or at another replica.
+func (g *Gateway) streamed(ctx context.Context, key call.TaskKey) (bool, error) {
+	if _, followed := g.open.state(key); followed || g.hubs.get(key) != nil {
+		return true, nil
+	}
+	return g.Streams.FedElsewhere(ctx, key)
 }
 
 // seeTask gives the relay's task as it is now; nil where the agent says that it

@@ -177,7 +177,7 @@ func (g *Gateway) repeatTask(ctx context.Context, c *Call, key call.TaskKey, det
 	}
 	facts := a2a.Facts{Kind: a2a.KindTask, TaskID: known.ID, ContextID: known.ContextID, State: a2a.TaskState(known.State), HistoryLength: -1}
 	if c.req.Method.Streaming() {
-		return &a2a.Reply{Stream: &oneFrame{frame: a2a.Frame{Result: raw, Facts: &facts}}}
+		return &a2a.Reply{Stream: &oneFrame{g: g, call: c, frame: a2a.Frame{Result: raw, Facts: &facts}}}
 	}
 	return &a2a.Reply{Result: raw, Facts: facts}
 }
@@ -218,10 +218,14 @@ func taskAnswer(t *call.Task, history int) (jsontext.Value, error) {
 	return jsonwire.Marshal(map[string]jsontext.Value{"task": raw})
 }
 
-// oneFrame is a stream of one frame.
+// oneFrame is a stream of one frame, which the mesh tells by itself. Its call ends
+// with it.
 type oneFrame struct {
+	g     *Gateway
+	call  *Call
 	frame a2a.Frame
-	given bool
+
+	given, closed bool
 }
 
 // Next implements a2a.Stream.
@@ -230,8 +234,17 @@ func (s *oneFrame) Next(context.Context) (a2a.Frame, error) {
 		return a2a.Frame{}, io.EOF
 	}
 	s.given = true
+	c := s.call
+	c.record.BytesOut, c.record.FirstByte = int64(len(s.frame.Result)), s.g.Now().Sub(c.arrived)
 	return s.frame, nil
 }
 
 // Close implements a2a.Stream.
-func (s *oneFrame) Close() error { return nil }
+func (s *oneFrame) Close() error {
+	if !s.closed {
+		s.closed = true
+		s.g.Calls.Stream(context.Background(), -1)
+		s.g.over(s.call)
+	}
+	return nil
+}

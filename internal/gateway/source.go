@@ -20,6 +20,7 @@ type source struct {
 	inner a2a.Stream      // nil: there is none yet, or it broke
 	sees  *Call           // what is seen goes in here
 	first *a2a.Frame      // accepted, and not yet passed on
+	fresh bool            // the task was nobody's before it
 	turn  *turn           // of the call whose exchange it is; nil for the mesh's own
 	subs  []*subscription // that read from its first event on
 

@@ -73,6 +73,7 @@ func (s *openedStream) next(ctx context.Context) (a2a.Frame, error) {
 	default:
 		return s.fail(s.broke(err)), nil
 	}
+	known := s.call.sees.owned
 	if refusal := s.g.accepted(ctx, s.call, f); refusal != nil {
 		return s.fail(refusal), nil
 	}
@@ -81,7 +82,7 @@ func (s *openedStream) next(ctx context.Context) (a2a.Frame, error) {
 		s.call.ends(outcomeOf(s.call.req.Method, f.Facts), "", "")
 		return f, nil
 	}
-	if err := s.relay(ctx, f); err != nil {
+	if err := s.relay(ctx, f, !known); err != nil {
 		return s.fail(s.g.unbound(ctx, s.call, err).Err), nil
 	}
 	return s.sub.Next(ctx)
@@ -114,13 +115,14 @@ func (s *openedStream) broke(err error) *a2a.Error {
 	return s.g.unanswered(s.exchange, s.call, err).Err
 }
 
-// relay hands the stream over to the hub of the task that it has shown.
-func (s *openedStream) relay(ctx context.Context, first a2a.Frame) error {
+// relay hands the stream over to the hub of the task that it has shown, for the
+// first time where fresh says so.
+func (s *openedStream) relay(ctx context.Context, first a2a.Frame, fresh bool) error {
 	c := s.call
 	sees := *c
 	sees.record.Steps = nil
 	src := &source{
-		inner: s.inner, sees: &sees, first: &first, id: c.record.ID,
+		inner: s.inner, sees: &sees, first: &first, fresh: fresh, id: c.record.ID,
 		exchange: s.exchange, cancel: s.cancel, done: s.done,
 	}
 	sub := s.g.subscriber(c, c.sees.key)

@@ -253,6 +253,8 @@ func (db *DB) Append(ctx context.Context, key call.TaskKey, owner parley.OwnerNa
 // source feeds the journal, those of the writer else.
 func (db *DB) AppendLater(ctx context.Context, k stream.Entry) {
 	e := &entry{db: db, Entry: k, at: db.opt.Now()}
+	// Also for a journal that is not known, where it is sealed once more: the owner's
+	// key, which may have to be made, is then there. The writer cannot make it.
 	err := e.seal(ctx, db.journals.reserve(k.Task, len(k.Frames)))
 	if err == nil {
 		err = db.w.add(&job{work: e, done: make(chan error, 1)})
