@@ -105,6 +105,7 @@ func (r *Report) writeMethodOfFanOut(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "* Fan-out: every measurement starts its processes anew. One caller makes the task and keeps its stream; %d subscribers are there before the\n"+
 		"  first reading of memory, %d more before the second, which comes %s after the measured window. Each event carries its number, the time at\n"+
-		"  which the agent made it, once for all its streams, and how many of them it has. A subscriber that misses an event ends the run. Beside\n"+
-		"  Parley each subscriber has a stream of the agent's own, so the delay holds the agent's writing of them all.\n", idleBefore, r.Streams, r.Settle)
+		"  which the agent made it, once for all its streams, and how many of them it has. A subscriber that misses an event ends the run. Directly and\n"+
+		"  through ReverseProxy each subscriber has a stream of its own at the agent: the delay holds the agent's writing to all of them, and their\n"+
+		"  memory in the agent, which the direct path shows, comes on top of ReverseProxy's.\n", idleBefore, r.Streams, r.Settle)
 }
