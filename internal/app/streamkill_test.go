@@ -6,12 +6,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mesh/parley/internal/a2a"
+	"github.com/parley-mesh/parley/internal/control"
 	"github.com/parley-mesh/parley/internal/parleytest"
+	"github.com/parley-mesh/parley/internal/registry"
 	"github.com/parley-mesh/parley/internal/storetest/pgtest"
 )
 
@@ -151,4 +155,42 @@ func TestStreamAtAnotherReplica(t *testing.T) {
 			t.Error("the agent was asked for a second stream")
 		}
 	}
+}
+
+// TestForbiddenAtAnotherReplica: what an agent may not ask any more is shown by no
+// replica, whether it reads its own stream or another's journal.
+func TestForbiddenAtAnotherReplica(t *testing.T) {
+	one, two := replicas(t, nil)
+	agent := one.Agent("agent")
+	frames := make(chan a2a.Frame, 8)
+	agent.Answer(func(context.Context, *a2a.Request) *a2a.Reply { return &a2a.Reply{Stream: a2a.NewChanStream(frames)} })
+	key := one.Key("alice", "")
+	frames <- wholeTask()
+	frames <- stateFrame(a2a.StateAuthRequired)
+	sent := parleytest.SendStream(t.Context(), t, one.URL("agent"), key)
+	first := sent.Must()
+	asked := sent.Must()
+	before := parleytest.Subscribe(t, two.URL("agent"), key, "t", first.ID)
+	wantTold(t, "while it may ask", []parleytest.Event{before.Must()}, "TASK_STATE_AUTH_REQUIRED")
+	if _, err := one.Admin.SetAgent(t.Context(), "agent", control.AgentSettings{AuthRequired: registry.AuthForbid}); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []string{"", first.ID} {
+		two.Await("the other replica to refuse what was asked", func() bool {
+			late := parleytest.Subscribe(t, two.URL("agent"), key, "t", after)
+			defer late.Close()
+			return late.Status == http.StatusForbidden
+		})
+	}
+	behind := parleytest.Subscribe(t, two.URL("agent"), key, "t", asked.ID)
+	frames <- stateFrame(a2a.StateWorking)
+	frames <- stateFrame(a2a.StateAuthRequired)
+	for _, s := range []*parleytest.SSE{before, behind} {
+		wantTold(t, "once it may not", []parleytest.Event{s.Must()}, "TASK_STATE_WORKING")
+		if rest := s.Rest(); len(rest) != 1 || strings.Contains(rest[0].Data, "TASK_STATE_AUTH_REQUIRED") {
+			t.Errorf("a follower at the other replica was told %+v", rest)
+		}
+	}
+	frames <- stateFrame(a2a.StateCompleted)
+	close(frames)
 }

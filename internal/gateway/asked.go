@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -38,10 +39,38 @@ func (g *Gateway) mayAsk(c *Call) *a2a.Error {
 		return nil
 	}
 	c.sees.snapshot = nil
+	return c.deniesAsking(c.sees.key.ID)
+}
+
+// deniesAsking is the answer of a call that is not shown what the agent asks for.
+func (c *Call) deniesAsking(taskID string) *a2a.Error {
 	const message = "the agent asks its caller for a credential, which the mesh's operators do not allow it"
 	c.ends(parley.OutcomeDenied, reasonAsks, message+"; to allow it: parley agent set "+string(c.record.Agent)+" --auth-required pass")
-	e := a2a.NewError(a2a.ReasonForbidden, "%s; its task can be canceled", message).With("taskId", c.sees.key.ID)
-	return e
+	return a2a.NewError(a2a.ReasonForbidden, "%s; its task can be canceled", message).With("taskId", taskID)
+}
+
+// errAsks says that the agent asks for a credential, and may not any more.
+var errAsks = errors.New("the agent asks for a credential, which it may not")
+
+// forbidsAsking reports whether the agent may not ask for credentials, as the
+// policy is now: journals hold what was asked while it might.
+func (g *Gateway) forbidsAsking(ctx context.Context, agent parley.AgentName) (bool, error) {
+	target, err := g.Agents.Lookup(ctx, agent)
+	if err != nil {
+		return false, err
+	}
+	return target.Agent.AuthRequired == registry.AuthForbid, nil
+}
+
+// asksIn reports whether an event of the journal shows its task in the state of
+// asking for a credential.
+func asksIn(frame jsontext.Value) bool {
+	for _, path := range []string{"/statusUpdate/status/state", "/task/status/state"} {
+		if state, ok := jsonwire.Get(frame, path); ok {
+			return jsonwire.String(state) == string(a2a.StateAuthRequired)
+		}
+	}
+	return false
 }
 
 // asked notes that the call's agent asks its caller's side for a credential. It

@@ -65,6 +65,7 @@ type hub struct {
 	landed   *sync.Cond                 // flying has become less
 	failed   error                      // of the journal
 	snapshot stream.Snapshot            // of the journal up to its number, unless larger than a snapshot may be
+	asked    bool                       // an event of the journal asked for a credential; with folding held
 	folding  sync.Mutex                 // held while snapshot grows
 }
 
@@ -73,6 +74,7 @@ type hub struct {
 type node struct {
 	frame a2a.Frame
 	by    *turn // whose stream showed it; Raw is for its caller
+	asks  bool  // for a credential
 	seq   int64
 	total int64 // bytes of the list up to this event
 
@@ -222,6 +224,7 @@ func (h *hub) keep(src *source, f a2a.Frame, take bool) {
 // publish adds an event to the list. The caller holds mu.
 func (h *hub) publish(n *node, src *source, first bool) {
 	n.ready = make(chan struct{})
+	n.asks = n.frame.Facts != nil && n.frame.Facts.State == a2a.StateAuthRequired
 	n.frame.Facts = nil
 	before := h.tail
 	n.total = before.total + int64(len(n.frame.Result))
@@ -320,7 +323,8 @@ func (h *hub) leave(s *subscription) *ending {
 
 // whole takes the journal's events into the hub's snapshot, up to the newest,
 // and gives that as a frame. ok is false where the journal does not hold enough
-// for a whole task.
+// for a whole task. Of an agent that may not ask for credentials, and has, the
+// task comes without its history. Errors: errAsks where it still does.
 func (h *hub) whole(ctx context.Context, marks func(seq int64) map[string]any) (frame []byte, seq int64, ok bool, err error) {
 	h.folding.Lock()
 	defer h.folding.Unlock()
@@ -339,15 +343,29 @@ func (h *hub) whole(ctx context.Context, marks func(seq int64) map[string]any) (
 			if err := h.snapshot.Add(e); err != nil {
 				return nil, 0, false, err
 			}
+			h.asked = h.asked || asksIn(e.Frame)
 		}
 	}
 	if !h.snapshot.Known() {
 		return nil, 0, false, nil
 	}
 	seq = h.snapshot.Seq
-	frame, err = h.snapshot.Frame(marks(seq))
+	var hidden []string
+	if h.asked {
+		forbids, err := h.g.forbidsAsking(ctx, h.key.Agent)
+		if err != nil {
+			return nil, 0, false, err
+		}
+		if forbids {
+			hidden = []string{"history"}
+		}
+	}
+	frame, err = h.snapshot.Frame(marks(seq), hidden...)
 	if len(frame) > h.g.limits().Snapshot { // made anew for the next one, if the journal still has it all
 		h.snapshot = stream.Snapshot{}
+	}
+	if err == nil && hidden != nil && asksIn(frame) {
+		err = errAsks
 	}
 	return frame, seq, err == nil, err
 }

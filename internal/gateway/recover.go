@@ -230,6 +230,7 @@ func (h *hub) drain(src *source) error {
 			if err == nil {
 				h.watching.note(&facts, e.At)
 				src.note(&facts)
+				f.Facts = &facts
 			}
 			h.mu.Lock()
 			h.publish(&node{frame: f, seq: e.Seq}, src, false)

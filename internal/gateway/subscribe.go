@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/parley-mesh/parley/internal/a2a"
 	"github.com/parley-mesh/parley/internal/call"
@@ -117,6 +118,9 @@ func (g *Gateway) attach(ctx context.Context, c *Call, h *hub) (*subscription, e
 			}
 			return nil
 		})
+		if errors.Is(err, errAsks) {
+			return nil, c.deniesAsking(h.key.ID)
+		}
 		if err != nil || !ok {
 			return nil, err
 		}

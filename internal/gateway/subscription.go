@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"sync/atomic"
@@ -99,6 +100,11 @@ func (s *subscription) frame(ctx context.Context) (a2a.Frame, error) {
 	for {
 		if len(s.replay) > 0 {
 			e := s.replay[0]
+			if asksIn(e.Frame) {
+				if f, err := s.withheld(ctx, e.Seq); f != nil || err != nil {
+					return given(f, err)
+				}
+			}
 			s.replay = s.replay[1:]
 			s.seq = e.Seq
 			return a2a.Frame{Result: e.Frame, ID: s.id(e.Seq)}, nil
@@ -110,6 +116,11 @@ func (s *subscription) frame(ctx context.Context) (a2a.Frame, error) {
 		case done:
 			return a2a.Frame{}, io.EOF
 		case n != nil:
+			if n.asks {
+				if f, err := s.withheld(ctx, n.seq); f != nil || err != nil {
+					return given(f, err)
+				}
+			}
 			return s.show(n), nil
 		case wait != nil:
 			select {
@@ -119,13 +130,18 @@ func (s *subscription) frame(ctx context.Context) (a2a.Frame, error) {
 			}
 		default:
 			if f, err := s.read(ctx); f != nil || err != nil {
-				if err != nil {
-					return a2a.Frame{}, err
-				}
-				return *f, nil
+				return given(f, err)
 			}
 		}
 	}
+}
+
+// given is a frame, or why there is none.
+func given(f *a2a.Frame, err error) (a2a.Frame, error) {
+	if err != nil {
+		return a2a.Frame{}, err
+	}
+	return *f, nil
 }
 
 // step takes the next event from the hub's list. Without one it gives what to
@@ -210,6 +226,8 @@ func (s *subscription) gap(ctx context.Context) (*a2a.Frame, error) {
 	after := s.seq
 	frame, seq, ok, err := s.h.whole(ctx, func(seq int64) map[string]any { return gapAfter(after, seq+1) })
 	switch {
+	case errors.Is(err, errAsks):
+		return &a2a.Frame{Err: s.call.deniesAsking(s.h.key.ID)}, nil
 	case err != nil:
 		return s.lost(ctx, err)
 	case !ok:
@@ -217,6 +235,23 @@ func (s *subscription) gap(ctx context.Context) (*a2a.Frame, error) {
 	}
 	s.seq = seq
 	return &a2a.Frame{Result: frame, ID: s.id(seq)}, nil
+}
+
+// withheld is what stands for the event seq, by which the agent asks for a
+// credential, where it may not any more: the task as it is by now. It gives nil
+// where the event may be shown.
+func (s *subscription) withheld(ctx context.Context, seq int64) (*a2a.Frame, error) {
+	switch forbids, err := s.g.forbidsAsking(ctx, s.h.key.Agent); {
+	case err != nil:
+		return s.lost(ctx, err)
+	case !forbids:
+		return nil, nil
+	}
+	s.h.mu.Lock()
+	s.at = nil
+	s.h.mu.Unlock()
+	s.replay, s.seq = nil, seq-1
+	return s.gap(ctx)
 }
 
 // gapAfter marks a Task that stands for events which are gone.

@@ -143,8 +143,9 @@ func list(raw json.RawMessage, into *[]json.RawMessage) error {
 }
 
 // Frame gives the snapshot as a StreamResponse, with what marks adds to the
-// task's metadata; nil adds nothing.
-func (s *Snapshot) Frame(marks map[string]any) ([]byte, error) {
+// task's metadata; nil adds nothing. Members of the task that are named as hidden
+// are left out.
+func (s *Snapshot) Frame(marks map[string]any, hidden ...string) ([]byte, error) {
 	if s.task == nil {
 		return nil, errNoTask
 	}
@@ -155,6 +156,9 @@ func (s *Snapshot) Frame(marks map[string]any) ([]byte, error) {
 			return nil, err
 		}
 		task["artifacts"] = raw
+	}
+	for _, name := range hidden {
+		delete(task, name)
 	}
 	return frameOf(task, marks)
 }
