@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch role {
 	case "agent":
 		return bench.Serve(untilEOF(ctx, stdin), stdout, agent(bench.RepliesMessage), agent(bench.RepliesTask), agent(bench.HoldsStreams),
-			agent(bench.RepliesOldMessage), agent(bench.RepliesOldTask))
+			agent(bench.RepliesOldMessage), agent(bench.RepliesOldTask), agent(bench.Ticks))
 	case "proxy":
 		var handlers []func(string) (http.Handler, error)
 		for _, upstream := range args[1:] {
@@ -63,6 +63,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return bench.ServeLoad(ctx, stdin, stdout)
 	case "hold":
 		return bench.HoldStreams(ctx, stdin, stdout)
+	case "follow":
+		return bench.FollowTask(ctx, stdin, stdout)
 	}
 	return benchmark(ctx, args, stdout, stderr)
 }
@@ -116,8 +118,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	flags.IntVar(&s.Pairs, "pairs", 0, fmt.Sprintf("how often each path is measured (default %d)", bench.DefaultPairs))
 	flags.DurationVar(&s.Warmup, "warmup", 0, fmt.Sprintf("uncounted beginning of a measurement (default %s)", bench.DefaultWarmup))
 	flags.DurationVar(&s.Duration, "duration", 0, fmt.Sprintf("counted part of a measurement (default %s)", bench.DefaultDuration))
-	flags.IntVar(&s.Streams, "streams", 0, fmt.Sprintf("how many streams idle at once (default %d)", bench.DefaultStreams))
-	flags.DurationVar(&s.Settle, "settle", 0, fmt.Sprintf("how long they idle before memory is read (default %s)", bench.DefaultSettle))
+	flags.IntVar(&s.Streams, "streams", 0, fmt.Sprintf("how many streams are held at once (default %d)", bench.DefaultStreams))
+	flags.DurationVar(&s.Settle, "settle", 0, fmt.Sprintf("how long they stay open before memory is read (default %s)", bench.DefaultSettle))
 	flags.StringVar(&s.profile, "profile", "", "measure nothing; write a CPU profile of Parley under load to this `file`")
 	flags.StringVar(&s.third, "third", "", "`URL` of one more path to an agent of this program, for comparisons by hand")
 	flags.StringVar(&s.thirdHeader, "third-header", "", "header `line` for it, \"Name: value\"")

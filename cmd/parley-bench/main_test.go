@@ -62,7 +62,7 @@ func TestBenchmark(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report bench.Report
-	if err := json.Unmarshal(raw, &report); err != nil || len(report.Rows) != 9 || report.Rows[0].Pairs[0][0].Result.Requests == 0 {
+	if err := json.Unmarshal(raw, &report); err != nil || len(report.Rows) != 10 || report.Rows[0].Pairs[0][0].Result.Requests == 0 {
 		t.Errorf("raw figures: %v\n%.2000s", err, raw)
 	}
 }

@@ -22,6 +22,9 @@ const (
 	// HoldsStreams answers like RepliesTask, but its streams stay silent after
 	// their first event until the caller leaves.
 	HoldsStreams Kind = "silent"
+	// Ticks answers like RepliesTask, but its streams carry an event each
+	// tickInterval until the caller leaves, and tasks can be subscribed to.
+	Ticks Kind = "ticking"
 	// RepliesOldMessage and RepliesOldTask speak A2A 0.3, and do not stream.
 	RepliesOldMessage Kind = "message, A2A 0.3"
 	RepliesOldTask    Kind = "task, A2A 0.3"
@@ -54,6 +57,7 @@ type Agent struct {
 	prefix string // of every id the agent makes, random per process
 	made   atomic.Uint64
 	bodies sync.Pool // *[]byte of request and reply bodies
+	ticks  ticks
 }
 
 // NewAgent returns an agent that says in its card that it lives at base, an
@@ -94,13 +98,15 @@ func (a *Agent) call(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "read request: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	id, method := []byte("null"), ""
+	id, method, params := []byte("null"), "", []byte(nil)
 	err = members(request, func(name, value []byte) {
 		switch string(name) {
 		case "id":
 			id = value
 		case "method":
 			method = string(value)
+		case "params":
+			params = value
 		}
 	})
 	reply := request[len(request):] // behind the request, whose id the reply quotes
@@ -113,9 +119,18 @@ func (a *Agent) call(w http.ResponseWriter, r *http.Request) {
 		reply = appendFault(reply, id, -32009, "send the header A2A-Version: 1.0", "VERSION_NOT_SUPPORTED")
 	case method == `"SendMessage"`:
 		reply = a.appendAnswer(reply, id)
+	case method == `"SendStreamingMessage"` && a.kind == Ticks:
+		a.tick(r.Context(), w, id, a.made.Add(1))
+		return
 	case method == `"SendStreamingMessage"`:
 		a.stream(r.Context(), w, id)
 		return
+	case method == `"SubscribeToTask"` && a.kind == Ticks:
+		if n, ok := a.taskOf(params); ok {
+			a.tick(r.Context(), w, id, n)
+			return
+		}
+		reply = appendFault(reply, id, -32001, "this agent has made no such task", "TASK_NOT_FOUND")
 	case method == `"GetTask"`, method == `"CancelTask"`:
 		reply = appendFault(reply, id, -32001, "this agent keeps no tasks", "TASK_NOT_FOUND")
 	default:

@@ -8,7 +8,8 @@
 //
 // Rows come in groups, each measured on processes of its own: JSON-RPC, the
 // same on PostgreSQL beside SQLite, two replicas against one, gRPC with a
-// transparent gRPC proxy for a yardstick, and the memory of streams that idle.
+// transparent gRPC proxy for a yardstick, the memory of
+// streams that idle, and the delay and memory of many that follow one task.
 //
 // What is judged are ratios of neighbouring measurements: the paths take turns
 // within each pair, the order alternates, and the statistic is the median of

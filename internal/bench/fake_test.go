@@ -52,7 +52,8 @@ func playRole(ctx context.Context, args []string) error {
 	}
 	switch verb := strings.Join(args[:min(len(args), 2)], " "); {
 	case verb == "agent":
-		return Serve(untilInputEnds(ctx), os.Stdout, newAgent(RepliesMessage), newAgent(RepliesTask), newAgent(HoldsStreams))
+		return Serve(untilInputEnds(ctx), os.Stdout, newAgent(RepliesMessage), newAgent(RepliesTask), newAgent(HoldsStreams),
+			newAgent(RepliesOldMessage), newAgent(RepliesOldTask), newAgent(Ticks))
 	case args[0] == "proxy":
 		var handlers []func(string) (http.Handler, error)
 		for _, upstream := range args[1:] {
@@ -67,6 +68,8 @@ func playRole(ctx context.Context, args []string) error {
 		return ServeGRPCProxy(untilInputEnds(ctx), os.Stdout, args[1])
 	case verb == "hold":
 		return HoldStreams(ctx, os.Stdin, os.Stdout)
+	case verb == "follow":
+		return FollowTask(ctx, os.Stdin, os.Stdout)
 	case args[0] == "serve":
 		return fakeServe(ctx, fakeStore(option("--data"), option("--config")), option("--ready-file"))
 	case os.Getenv("PARLEY_SERVER") != "":
@@ -182,7 +185,7 @@ func options(t *testing.T) Options {
 }
 
 // withoutParley are the rows that compare anything when Parley is missing.
-var withoutParley = []string{"unary-1", unary64, "task-64", "sse", halfLoad, "grpc-1", "grpc-64", "grpc-stream", idleSSE}
+var withoutParley = []string{"unary-1", unary64, "task-64", "sse", halfLoad, "grpc-1", "grpc-64", "grpc-stream", idleSSE, fanOut}
 
 // A whole run without a parley binary measures the other two paths and says
 // so.
@@ -247,7 +250,7 @@ func TestRunOnPostgres(t *testing.T) {
 func TestRunWithParley(t *testing.T) {
 	opts := options(t)
 	t.Setenv("PARLEY_SERVER", "https://mesh.invalid")
-	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad, idleSSE}
+	opts.Binary, opts.Pairs, opts.Rows = opts.Program, 2, []string{unary64, halfLoad, idleSSE, fanOut}
 	report, err := Run(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

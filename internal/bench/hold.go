@@ -35,7 +35,13 @@ func HoldStreams(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("hold: want connections and an address, got %d and %d", spec.Conns, len(spec.URLs))
 	}
 	spec.Stream = true
-	held, err := holdAll(ctx, spec)
+	broken := make(chan error, 1)
+	held, err := holdAll(ctx, spec, broken, func(_, nth int, _ time.Time, _ []byte) error {
+		if nth > 0 {
+			return errSecondEvent
+		}
+		return nil
+	})
 	defer held.end()
 	if err != nil {
 		return err
@@ -43,6 +49,11 @@ func HoldStreams(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.NewEncoder(out).Encode(started{}); err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
+	return untilReleased(ctx, in, broken)
+}
+
+// untilReleased waits for the end of in or of ctx, or for a stream that breaks.
+func untilReleased(ctx context.Context, in io.Reader, broken <-chan error) error {
 	released := make(chan struct{})
 	go func() { // ends with in, at the latest with the process
 		defer close(released)
@@ -51,7 +62,7 @@ func HoldStreams(ctx context.Context, in io.Reader, out io.Writer) error {
 	select {
 	case <-released:
 	case <-ctx.Done():
-	case err := <-held.broken:
+	case err := <-broken:
 		return fmt.Errorf("a held stream broke: %w", err)
 	}
 	return nil
@@ -62,13 +73,19 @@ type holding struct {
 	conns    []*conn
 	readers  errgroup.Group
 	stopping atomic.Bool
-	broken   chan error // takes the first failure after the first event
+	visit    visitEvent
+	broken   chan<- error
 }
 
-// holdAll opens the streams of spec. What it returns must be ended, also after
-// an error.
-func holdAll(ctx context.Context, spec Spec) (*holding, error) {
-	h := &holding{conns: make([]*conn, spec.Conns), broken: make(chan error, 1)}
+// visitEvent is told of the nth event of a stream, from 0, and when it was there.
+// An error ends the stream.
+type visitEvent func(stream, nth int, there time.Time, event []byte) error
+
+// holdAll opens the streams of spec and tells visit of their events, of several
+// streams at once. Broken takes a failure after a stream's first event, without
+// anybody waiting for it. What holdAll returns must be ended, also after an error.
+func holdAll(ctx context.Context, spec Spec, broken chan<- error, visit visitEvent) (*holding, error) {
+	h := &holding{conns: make([]*conn, spec.Conns), broken: broken, visit: visit}
 	until := time.Now().Add(holdTime)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(holdOpeners)
@@ -80,7 +97,7 @@ func holdAll(ctx context.Context, spec Spec) (*holding, error) {
 			}
 			h.conns[i] = c
 			first := make(chan error, 1)
-			h.readers.Go(func() error { h.read(c, first); return nil }) // ends with the connection
+			h.readers.Go(func() error { h.read(i, c, first); return nil }) // ends with the connection
 			select {
 			case err := <-first:
 				return err
@@ -97,21 +114,24 @@ func holdAll(ctx context.Context, spec Spec) (*holding, error) {
 
 // read sends the request of one stream, reports its first event or why there
 // is none, and then reads until the connection ends.
-func (h *holding) read(c *conn, first chan<- error) {
-	seen := false
+func (h *holding) read(i int, c *conn, first chan<- error) {
+	seen := 0
 	err := c.openStream(func(event []byte) error {
-		if seen {
-			return errSecondEvent
-		}
-		seen = true
+		there := time.Now()
 		err := checkReply(event, c.request.id)
-		first <- err
+		if err == nil {
+			err = h.visit(i, seen, there, event)
+		}
+		if seen == 0 {
+			first <- err
+		}
+		seen++
 		return err
 	})
 	if err == nil {
 		err = io.ErrUnexpectedEOF // the stream came to an end of its own
 	}
-	if !seen {
+	if seen == 0 {
 		first <- err
 		return
 	}

@@ -29,7 +29,11 @@ func (m memory) each(before memory, n int) memory {
 
 // openIdle returns a bed without processes: every measurement starts its own,
 // so that no heap is inherited from an earlier one.
-func openIdle(_ context.Context, opts *Options) (*bed, error) {
+func openIdle(_ context.Context, opts *Options) (*bed, error) { return openAnew(opts, measureIdle) }
+
+// openAnew returns a bed with a target for each path that is measured by processes
+// of the measurement's own.
+func openAnew(opts *Options, measure func(context.Context, *Options, Path) (Result, error)) (*bed, error) {
 	b, err := newBed(opts)
 	if err != nil {
 		return nil, err
@@ -39,7 +43,7 @@ func openIdle(_ context.Context, opts *Options) (*bed, error) {
 		b.targets = append(b.targets, Target{Path: Parley})
 	}
 	b.measure = func(ctx context.Context, _ kindOfLoad, t Target) (Result, error) {
-		return measureIdle(ctx, opts, t.Path)
+		return measure(ctx, opts, t.Path)
 	}
 	return b, nil
 }
@@ -53,7 +57,7 @@ func measureIdle(ctx context.Context, opts *Options, path Path) (_ Result, err e
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	target, err := b.idleTarget(ctx, path)
+	target, err := b.anewTarget(ctx, path, silentBase, idleBefore+opts.Streams)
 	if err != nil {
 		return Result{}, err
 	}
@@ -72,30 +76,35 @@ func measureIdle(ctx context.Context, opts *Options, path Path) (_ Result, err e
 	return Result{Requests: opts.Streams, RSS: each.RSS, PSS: each.PSS, Anonymous: each.Anonymous}, nil
 }
 
-// idleTarget starts what the path needs. Its one PID is the process whose
-// memory counts.
-func (b *bed) idleTarget(ctx context.Context, path Path) (Target, error) {
+// Places of agents among the addresses of the agent's process.
+const (
+	silentBase  = 2
+	tickingBase = 5
+)
+
+// anewTarget starts what the path needs to the agent at one of the addresses, with
+// so many streams open at once. Its one PID is the process whose memory counts.
+func (b *bed) anewTarget(ctx context.Context, path Path, base, streams int) (Target, error) {
 	agent, err := b.start(ctx, nil, "agent")
 	if err != nil {
 		return Target{}, err
 	}
-	silent := agent.Bases[2]
+	address := agent.Bases[base]
 	switch path {
 	case Direct:
-		return Target{Path: path, Message: []string{silent}, PIDs: []int{agent.pid()}}, nil
+		return Target{Path: path, Message: []string{address}, PIDs: []int{agent.pid()}}, nil
 	case ReverseProxy:
-		proxy, err := b.start(ctx, nil, "proxy", silent)
+		proxy, err := b.start(ctx, nil, "proxy", address)
 		if err != nil {
 			return Target{}, err
 		}
 		return Target{Path: path, Message: proxy.Bases, PIDs: []int{proxy.pid()}}, nil
 	}
-	settings := meshSettings{streams: idleBefore + b.opts.Streams}
-	mesh, err := b.startParley(ctx, settings)
+	mesh, err := b.startParley(ctx, meshSettings{streams: streams})
 	if err != nil {
 		return Target{}, err
 	}
-	if err := mesh.register(ctx, silent); err != nil {
+	if err := mesh.register(ctx, address); err != nil {
 		return Target{}, err
 	}
 	return mesh.target(), nil
@@ -108,8 +117,5 @@ func (b *bed) heldMemory(ctx context.Context, t Target, n int, settle time.Durat
 	if _, err := b.start(ctx, &spec, "hold"); err != nil {
 		return memory{}, err
 	}
-	if err := pause(ctx, settle); err != nil {
-		return memory{}, err
-	}
-	return processMemory(t.PIDs[0])
+	return settled(ctx, t, settle)
 }

@@ -36,6 +36,9 @@ type Spec struct {
 	// Stream asks for an event stream. The latency is then the time to the
 	// first event, and every stream must have StreamEvents events.
 	Stream bool `json:"stream,omitempty"`
+	// Task is a task whose events are asked for by every stream, none where
+	// each sends a message.
+	Task string `json:"task,omitempty"`
 	// Conns is the number of keep-alive connections, one request in flight on
 	// each at most.
 	Conns int `json:"conns"`
@@ -70,10 +73,12 @@ type Result struct {
 	LagP50 time.Duration `json:"lag_p50_ns,omitempty"`
 	LagP99 time.Duration `json:"lag_p99_ns,omitempty"`
 	// RSS, PSS and Anonymous are by how many bytes the watched process grew for
-	// each of Requests idle streams; 0 for other loads.
+	// each stream that stays open; 0 for other loads.
 	RSS       float64 `json:"rss_per_stream_bytes,omitempty"`
 	PSS       float64 `json:"pss_per_stream_bytes,omitempty"`
 	Anonymous float64 `json:"anonymous_per_stream_bytes,omitempty"`
+	// AgentStreams is how many streams of one task the agent had open, at most.
+	AgentStreams int `json:"agent_streams,omitempty"`
 }
 
 func (s Spec) check() error {

@@ -30,12 +30,15 @@ const oldPattern = `{"jsonrpc":"2.0","id":"` + idPlaceholder + `","method":"%s",
 	messageIDPattern + `","role":"user","parts":[{"kind":"text","text":"%s"},{"kind":"data","data":{"order":4711,"lines":[{"sku":"A-100","count":3},` +
 	`{"sku":"B-220","count":1}],"express":true}}]},"configuration":{"acceptedOutputModes":["text/plain"],"blocking":true}}}`
 
+// subscribePattern asks for the events of a task; %[2]s is its id.
+const subscribePattern = `{"jsonrpc":"2.0","id":"` + idPlaceholder + `","method":"%[1]s","params":{"id":"%[2]s"}}`
+
 // request is one prepared HTTP request whose ids can be exchanged in place, so
 // that sending costs no formatting. It belongs to one connection.
 type request struct {
 	wire      []byte
 	id        []byte // the JSON-RPC id with its quotes, a part of wire
-	messageID []byte // the counter half of the message id, a part of wire
+	messageID []byte // the counter half of the message id, a part of wire; none where no message is sent
 }
 
 // newRequest prepares a POST of an A2A message to path on host. The lines of the
@@ -45,12 +48,17 @@ func newRequest(host, path string, spec Spec) (*request, error) {
 	switch {
 	case spec.Old:
 		method, version, pattern = "message/send", "0.3", oldPattern
+	case spec.Task != "":
+		method, accept = "SubscribeToTask", "text/event-stream"
 	case spec.Stream:
 		method, accept = "SendStreamingMessage", "text/event-stream"
 	}
-	body, err := requestBody(pattern, method)
-	if err != nil {
-		return nil, err
+	body := fmt.Appendf(nil, subscribePattern, method, spec.Task)
+	if spec.Task == "" {
+		var err error
+		if body, err = requestBody(pattern, method); err != nil {
+			return nil, err
+		}
 	}
 	var wire bytes.Buffer
 	fmt.Fprintf(&wire, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: %s\r\nA2A-Version: %s\r\n", path, host, accept, version)
@@ -66,11 +74,12 @@ func newRequest(host, path string, spec Spec) (*request, error) {
 
 	r := &request{wire: wire.Bytes()}
 	idAt := bodyAt + bytes.Index(body, []byte(idPlaceholder))
-	messageAt := bodyAt + bytes.Index(body, []byte(messageIDPattern))
 	r.id = r.wire[idAt-1 : idAt+idLen+1]
-	r.messageID = r.wire[messageAt+idLen : messageAt+2*idLen]
-	prefix := newPrefix()
-	copy(r.wire[messageAt:], prefix)
+	if at := bytes.Index(body, []byte(messageIDPattern)); at >= 0 {
+		messageID := r.wire[bodyAt+at:][:2*idLen]
+		copy(messageID, newPrefix())
+		r.messageID = messageID[idLen:]
+	}
 	r.number(0)
 	return r, nil
 }

@@ -26,7 +26,8 @@ const (
 
 // started is the one line that a serving child prints when it listens.
 type started struct {
-	Bases []string `json:"bases"` // absolute URLs, in the order of its handlers
+	Bases []string `json:"bases"`          // absolute URLs, in the order of its handlers
+	Task  string   `json:"task,omitempty"` // that is followed
 }
 
 // Serve gives each of the handlers a listener on a free loopback port, prints
@@ -84,6 +85,7 @@ type child struct {
 	started
 	cmd   *exec.Cmd
 	stdin io.Closer
+	out   *bufio.Reader // what follows the first line
 }
 
 // startChild runs program with args, gives it spec where there is one, and
@@ -102,7 +104,7 @@ func startChild(ctx context.Context, program string, spec *Spec, args ...string)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", args[0], err)
 	}
-	c := &child{cmd: cmd, stdin: stdin}
+	c := &child{cmd: cmd, stdin: stdin, out: bufio.NewReader(stdout)}
 	late := time.AfterFunc(startTime, func() { stdout.Close() })
 	defer late.Stop()
 	if spec != nil {
@@ -110,7 +112,7 @@ func startChild(ctx context.Context, program string, spec *Spec, args ...string)
 	}
 	var line []byte
 	if err == nil {
-		line, err = bufio.NewReader(stdout).ReadBytes('\n')
+		line, err = c.out.ReadBytes('\n')
 	}
 	if err == nil {
 		err = json.Unmarshal(line, &c.started)

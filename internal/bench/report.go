@@ -26,6 +26,7 @@ func (r *Report) Markdown(w io.Writer, notes string) error {
 	r.writeRatios(&b)
 	r.writeAbsolutes(&b)
 	r.writeIdle(&b)
+	r.writeFanOut(&b)
 	if notes = strings.TrimSpace(notes); notes != "" {
 		fmt.Fprintf(&b, "## Where the time goes\n\n%s\n\n", notes)
 	}
@@ -67,7 +68,7 @@ func (r *Report) parts() []part {
 	for _, g := range groups {
 		p := part{group: g}
 		for i := range r.Rows {
-			if kind, _ := kindOf(r.Rows[i].ID); r.Rows[i].Group == g.id && !kind.idle {
+			if kind, _ := kindOf(r.Rows[i].ID); r.Rows[i].Group == g.id && !kind.held() {
 				p.rows = append(p.rows, &r.Rows[i])
 			}
 		}
@@ -209,6 +210,7 @@ func (r *Report) writeMethodOfGroups(b *strings.Builder) {
 	for _, part := range r.parts() {
 		b.WriteString(methods[part.id])
 	}
+	r.writeMethodOfFanOut(b)
 	if r.row(idleSSE) == nil {
 		return
 	}

@@ -52,11 +52,18 @@ func sample(cpu time.Duration, rate float64, half time.Duration, idle float64) *
 		}
 		silent.Pairs = append(silent.Pairs, Pair{{Direct, held(30), 0.01}, {ReverseProxy, held(60), 0.01}, {Parley, held(idle), 0.01}})
 	}
+	fanned := Row{ID: fanOut, Group: fanOut, Title: "Fan-out"}
+	for range 2 {
+		read := func(streams int, late time.Duration, kib float64) Result {
+			return Result{Requests: 25000, P50: late / 2, P99: late, CPU: 20 * time.Microsecond, RSS: kib * 1024, AgentStreams: streams}
+		}
+		fanned.Pairs = append(fanned.Pairs, Pair{{Direct, read(1009, 20*ms, 30), 0.01}, {ReverseProxy, read(1009, 60*ms, 60), 0.01}, {Parley, read(1, 30*ms, 72), 0.01}})
+	}
 	return &Report{
 		Machine: Machine{CPU: "a processor", Cores: 2, Memory: "8 GB", OS: "linux/amd64", Kernel: "6.1", Go: "go1.26.0",
 			Commit: "0123456789ab", Date: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)},
 		Pairs: 2, Warmup: DefaultWarmup, Duration: DefaultDuration, Streams: DefaultStreams, Settle: DefaultSettle,
-		Rows:    []Row{row(unary64, 10000, 6e6), paced, stored, silent},
+		Rows:    []Row{row(unary64, 10000, 6e6), paced, stored, silent, fanned},
 		Commits: []time.Duration{200 * time.Microsecond, 300 * time.Microsecond},
 	}
 }

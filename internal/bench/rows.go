@@ -59,13 +59,18 @@ type kindOfLoad struct {
 	rate   float64 // started per second; 0: as fast as answers come
 	halves string  // paced at half of what the slowest path reached in the row of this id
 	idle   bool    // streams that are open and carry nothing
+	fan    bool    // streams of one task
 }
+
+// held tells whether streams that stay open are measured, not requests.
+func (k kindOfLoad) held() bool { return k.idle || k.fan }
 
 // Ids of the rows that are asked for by name.
 const (
 	unary64  = "unary-64"
 	halfLoad = "half-load"
 	idleSSE  = "idle-sse"
+	fanOut   = "fan-out"
 )
 
 // group is a set of rows that are measured on the same processes.
@@ -109,6 +114,9 @@ var groups = []group{
 	}},
 	{id: "idle", title: "Idle streams", yardstick: ReverseProxy, open: openIdle, kinds: []kindOfLoad{
 		{id: idleSSE, title: "SendStreamingMessage, silent after the first event", idle: true},
+	}},
+	{id: fanOut, title: "Fan-out", yardstick: ReverseProxy, open: openFanOut, kinds: []kindOfLoad{
+		{id: fanOut, title: "SubscribeToTask, all of one task", fan: true},
 	}},
 }
 
@@ -158,7 +166,7 @@ func (g group) asked(ids []string) []kindOfLoad {
 
 // measurable tells whether the path leads to the agent that the row needs.
 func (k kindOfLoad) measurable(t Target) bool {
-	return k.idle || len(k.addresses(t)) > 0
+	return k.held() || len(k.addresses(t)) > 0
 }
 
 func (k kindOfLoad) addresses(t Target) []string {
@@ -183,7 +191,7 @@ type Report struct {
 	// Commits are the medians of the commit probe, one before each pair at
 	// half load.
 	Commits []time.Duration `json:"commit_medians_ns"`
-	// Streams is how many streams idled at once, Settle how long before their
+	// Streams is how many streams were held at once, Settle how long before their
 	// memory was read.
 	Streams int           `json:"idle_streams"`
 	Settle  time.Duration `json:"idle_settle_ns"`
@@ -247,6 +255,7 @@ func dbCPUEach(r Result) float64 { return float64(r.DatabaseCPU) }
 func rssEach(r Result) float64   { return r.RSS }
 func pssEach(r Result) float64   { return r.PSS }
 func anonEach(r Result) float64  { return r.Anonymous }
+func atAgent(r Result) float64   { return float64(r.AgentStreams) }
 
 // of returns the figure of one path in every pair that has it.
 func (w *Row) of(path Path, f figure) []float64 {

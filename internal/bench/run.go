@@ -31,7 +31,7 @@ type Options struct {
 	Rows []string
 	// Warmup and Duration are those of one measurement, 0.5 s and 2.5 s when zero.
 	Warmup, Duration time.Duration
-	// Streams is how many streams idle at once, 1,000 when zero, and Settle how
+	// Streams is how many streams are held at once, 1,000 when zero, and Settle how
 	// long they do before memory is read, 6 s when zero.
 	Streams int
 	Settle  time.Duration
@@ -220,6 +220,9 @@ func (r *runner) pair(ctx context.Context, kind kindOfLoad, n int) (Pair, error)
 func (k kindOfLoad) show(r Result) string {
 	if k.idle {
 		return fmt.Sprintf("%d streams  each %s  anonymous %s", r.Requests, showBytes(r.RSS), showBytes(r.Anonymous))
+	}
+	if k.fan {
+		return fmt.Sprintf("%d streams at the agent  each %s  p50 %s  p99 %s  cpu %s", r.AgentStreams, showBytes(r.RSS), r.P50, r.P99, r.CPU)
 	}
 	return fmt.Sprintf("%8.0f/s  p50 %s  p99 %s  cpu %s", r.PerSecond, r.P50, r.P99, r.CPU)
 }

@@ -274,7 +274,7 @@ It ends with status 0 where a signature holds, and with 5 where none does.`,
 	return cmd
 }
 
-// cardless is why there is no card whose signatures could be verified.
+// cardless is why no card was found at an address.
 func cardless(address string, r control.Report) error {
 	var why []string
 	for _, t := range r.Tried {
@@ -288,7 +288,7 @@ func cardless(address string, r control.Report) error {
 	if len(why) == 0 {
 		why = []string{"nothing is looked for there: write an address such as https://agent.example.com"}
 	}
-	return parley.E("cli.card", parley.Invalid, parley.Subject(address), "no card was found to verify: "+strings.Join(why, "; "), nil)
+	return parley.E("cli.card", parley.Invalid, parley.Subject(address), "no card was found: "+strings.Join(why, "; "), nil)
 }
 
 // verifyWith verifies a card with the keys in a file.

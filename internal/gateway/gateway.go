@@ -196,7 +196,7 @@ func New(o Options) *Gateway {
 		rates:     newRates(o.Limits),
 		lostTasks: map[call.TaskKey]int{},
 		standings: newStandings(), relays: newRelays(),
-		hubs: hubs{of: map[call.TaskKey]*hub{}, regains: make(chan struct{}, regainsMax)},
+		hubs: hubs{of: map[call.TaskKey]*hub{}, regains: make(chan struct{}, regainsMax), replays: make(chan struct{}, replaysMax)},
 		ids:  stream.NewIDs(o.EventKey),
 	}
 	for _, name := range o.Anonymous {

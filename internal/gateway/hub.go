@@ -32,10 +32,15 @@ type hubs struct {
 	running  sync.WaitGroup        // one for each hub
 	detached atomic.Int64          // hubs that run without a subscriber
 	regains  chan struct{}         // a place for each stream that is being taken up again
+	replays  chan struct{}         // a place for each subscriber that reads the journal
 }
 
 // regainsMax is how many streams are taken up again at once.
 const regainsMax = 16
+
+// replaysMax is how many subscribers read the journal at once: calls need the
+// store as well.
+const replaysMax = 8
 
 // hub passes the events of one task on to any number of subscribers. They come
 // from one stream of the agent's, through the journal, or, where another replica

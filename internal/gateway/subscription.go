@@ -204,7 +204,13 @@ func (s *subscription) id(seq int64) string { return s.prefix + strconv.FormatIn
 // read takes the next events from the journal. Where some of them are gone, a
 // Task stands for them.
 func (s *subscription) read(ctx context.Context) (*a2a.Frame, error) {
+	select {
+	case s.g.hubs.replays <- struct{}{}:
+	case <-ctx.Done():
+		return s.lost(ctx, ctx.Err())
+	}
 	events, err := s.g.Streams.After(ctx, s.h.key, s.seq, replayed)
+	<-s.g.hubs.replays
 	if err != nil {
 		return s.lost(ctx, err)
 	}

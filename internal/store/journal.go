@@ -264,8 +264,10 @@ func (db *DB) AppendLater(ctx context.Context, k stream.Entry) {
 	}
 }
 
-// afterBytes is about how many bytes of frames one After gives at most.
-const afterBytes = 1 << 20
+// afterBytes is about how many bytes of frames one After gives at most. A
+// subscriber that is slow holds what it was given until it has taken it, and there
+// may be thousands.
+const afterBytes = 64 << 10
 
 // After gives the events of a task behind a number, in order: max of them or, where
 // those are large, fewer, but at least one if there is one. The first one's number

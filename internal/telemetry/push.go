@@ -36,11 +36,10 @@ func NewPushes(m metric.Meter, pending func(context.Context) (int64, error)) (*P
 		return nil, fmt.Errorf("instrument %s: %w", MetricPushDelay, err)
 	}
 	read := func(ctx context.Context, o metric.Int64Observer) error {
-		n, err := pending(ctx)
-		if err == nil {
+		if n, err := pending(ctx); err == nil { // else the other metrics go without it
 			o.Observe(n)
 		}
-		return err
+		return nil
 	}
 	if _, err := m.Int64ObservableGauge(MetricPushesPending, metric.WithDescription("Subscriptions with something to deliver."), metric.WithInt64Callback(read)); err != nil {
 		return nil, fmt.Errorf("instrument %s: %w", MetricPushesPending, err)
