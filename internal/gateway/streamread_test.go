@@ -46,6 +46,10 @@ func unread(t *testing.T, m *parleytest.Mesh, key, taskID string) *parleytest.SS
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		conn.Close() // before the body, which else is read to its end
+		resp.Body.Close()
+	})
 	s := &parleytest.SSE{Status: resp.StatusCode, Lines: bufio.NewScanner(resp.Body)}
 	s.Lines.Buffer(nil, 16<<20)
 	return s

@@ -16,7 +16,7 @@ func TestOneCallAndARestart(t *testing.T) {
 	})
 	key := m.Key("alice", "")
 	for range 2 {
-		reply, id := m.Caller("echo", a2a.JSONRPC, key).Do(t.Context(), a2a.SendMessage, Message("m1", "hello"))
+		reply, id := m.Caller("echo", a2a.JSONRPC, key).Do(t.Context(), a2a.SendMessage, Message("", "hello"))
 		if reply.Err != nil {
 			t.Fatalf("the call failed: %v", reply.Err)
 		}
