@@ -30,7 +30,6 @@ func unread(t *testing.T, m *parleytest.Mesh, key, taskID string) *parleytest.SS
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
 	if err := conn.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +45,9 @@ func unread(t *testing.T, m *parleytest.Mesh, key, taskID string) *parleytest.SS
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		conn.Close() // before the body, which else is read to its end
-		resp.Body.Close()
+	t.Cleanup(func() { // the connection first: closing the body would read the rest
+		_ = conn.Close()
+		_ = resp.Body.Close()
 	})
 	s := &parleytest.SSE{Status: resp.StatusCode, Lines: bufio.NewScanner(resp.Body)}
 	s.Lines.Buffer(nil, 16<<20)
