@@ -26,8 +26,8 @@ streams, history, lists, cancellation, subscription, questions that the caller a
 A check mark says that the client is told all that the agent says: every word, state, artifact, file and reason of
 an error. A number names a note below: the one thing that the client is told otherwise, and why. No other
 difference is allowed; the tests fail on it. Lists of tasks are asked for by clients of 1.0 alone: 0.3 has no such operation.
-Push notifications are played apart, from every agent to every client, which is told in its own version and verifies what
-it is told; there nothing differs.
+Push notifications are played apart, between some pairs that have each SDK once on either side; the client is told in its
+own version and verifies what it is told.
 
 ## Through Parley
 
