@@ -13,9 +13,9 @@ import (
 // jwksPath is where the public halves of the mesh's keys are (RFC 7517).
 const jwksPath = "/.well-known/jwks.json"
 
-// jwksCache is short: a verifier that meets a key it does not know asks anyway,
-// and one that is revoked must go soon.
-const jwksCache = "public, max-age=300"
+// jwksCache is shorter than a new key is published before it signs, so that a
+// verifier finds it, and one that is revoked must go soon.
+const jwksCache = "public, max-age=45"
 
 func (a *App) openKeyring(context.Context) error {
 	a.keyring = keyring.New(keyring.Options{

@@ -163,7 +163,7 @@ func (h *hub) offer(src *source) bool {
 	}
 	if before := h.next; before != nil { // two came at once: the later one counts
 		src.subs = append(src.subs, before.subs...)
-		go before.leave(h, nil)
+		h.g.hubs.running.Go(func() { before.leave(h, nil) })
 	}
 	h.next = src
 	for _, s := range src.subs {

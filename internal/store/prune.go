@@ -211,6 +211,7 @@ func (db *DB) pruneFrames(ctx context.Context, before time.Time) (deleted int64,
 		if err != nil || len(nums) == 0 {
 			return deleted, db.fault(op, "", err)
 		}
+		round := int64(0)
 		for _, num := range nums {
 			var n int64
 			if err := db.w.do(ctx, statements(func(tx *tx) (err error) {
@@ -219,7 +220,10 @@ func (db *DB) pruneFrames(ctx context.Context, before time.Time) (deleted int64,
 			})); err != nil {
 				return deleted, db.fault(op, "", err)
 			}
-			deleted += n
+			round += n
+		}
+		if deleted += round; round == 0 {
+			return deleted, nil // what is left says that it is old, and is not
 		}
 	}
 }
