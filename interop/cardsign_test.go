@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ type cardSite struct {
 	set    cardsign.KeySet
 }
 
-func publish(t *testing.T, cards map[string][]byte) *cardSite {
+func publish(t *testing.T, cards *cardShelf) *cardSite {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -74,8 +75,8 @@ func publish(t *testing.T, cards map[string][]byte) *cardSite {
 		switch {
 		case r.URL.Path == "/keys":
 			_, _ = w.Write(keys)
-		case ok && cards[name] != nil:
-			_, _ = w.Write(cards[name])
+		case ok && cards.get(name) != nil:
+			_, _ = w.Write(cards.get(name))
 		default:
 			http.NotFound(w, r)
 		}
@@ -101,18 +102,39 @@ func cardTool(t *testing.T, sdk SDK, args ...string) (string, error) {
 	return string(out), nil
 }
 
+// cardShelf holds the cards that a test publishes, by name.
+type cardShelf struct {
+	mu    sync.Mutex
+	cards map[string][]byte // guarded by mu
+}
+
+func (s *cardShelf) put(name string, card []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cards == nil {
+		s.cards = map[string][]byte{}
+	}
+	s.cards[name] = card
+}
+
+func (s *cardShelf) get(name string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cards[name]
+}
+
 // TestSDKsVerifyOurCards: what we sign holds for SDKs that read a card into their
 // own types and write it anew, whatever the card has that those do not.
 func TestSDKsVerifyOurCards(t *testing.T) {
-	served := map[string][]byte{}
+	served := &cardShelf{}
 	p := publish(t, served)
 	for name, card := range cards {
 		signed, err := p.signer.Sign([]byte(card))
 		if err != nil {
 			t.Fatal(err)
 		}
-		served[name] = signed
-		served["changed-"+name] = []byte(strings.Replace(string(signed), `"protocolBinding":"JSONRPC"`, `"protocolBinding":"GRPC"`, 1))
+		served.put(name, signed)
+		served.put("changed-"+name, []byte(strings.Replace(string(signed), `"protocolBinding":"JSONRPC"`, `"protocolBinding":"GRPC"`, 1)))
 	}
 	for _, sdk := range []SDK{Python, JavaScript} {
 		for name := range cards {
@@ -140,7 +162,7 @@ func TestSDKsVerifyServedCard(t *testing.T) {
 // TestSDKsCardsVerify: cards that the SDKs sign and serve hold for us, though they
 // do not sign what the specification says.
 func TestSDKsCardsVerify(t *testing.T) {
-	p := publish(t, nil)
+	p := publish(t, &cardShelf{})
 	for _, sdk := range []SDK{Python, JavaScript} {
 		for name, card := range cards {
 			file := filepath.Join(t.TempDir(), "card.json")

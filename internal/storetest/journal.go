@@ -73,12 +73,12 @@ func testJournal(t *testing.T, s Store) {
 
 // One After gives large events a few at a time.
 func testJournalReadsAreBounded(t *testing.T, s Store) {
-	large := []byte(strings.Repeat("x", 700<<10))
+	large := []byte(strings.Repeat("x", 40<<10))
 	_, err := s.Append(t.Context(), journaled, "alpha", large, large, large)
 	must(t, err)
 	events, err := s.After(t.Context(), journaled, 0, 500)
 	if must(t, err); len(events) != 2 {
-		t.Errorf("one read gives %d events of 700 KiB, want 2", len(events))
+		t.Errorf("one read gives %d events of 40 KiB, want 2", len(events))
 	}
 	if got := frames(t, s, journaled, 0); len(got) != 3 {
 		t.Errorf("all reads give %d events, want 3", len(got))
