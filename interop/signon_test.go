@@ -66,7 +66,7 @@ func TestTokenOfARealProvider(t *testing.T) {
 	call := func(token string) control.Call {
 		t.Helper()
 		for _, binding := range []a2a.Binding{a2a.JSONRPC, a2a.GRPC, a2a.HTTPJSON} {
-			reply, id := mesh.Caller("echo", binding, token).Do(t.Context(), a2a.SendMessage, parleytest.Message("m-"+string(binding), "hello"))
+			reply, id := mesh.Caller("echo", binding, token).Do(t.Context(), a2a.SendMessage, parleytest.Message("", "hello"))
 			if reply.Err != nil {
 				t.Fatalf("%s: %v\n%s", binding, reply.Err, mesh.Log())
 			}
