@@ -22,11 +22,11 @@ const pushTime = time.Minute
 
 // receiver takes the pushes of one run and verifies them, as a stranger would.
 type receiver struct {
-	told chan string // of verified pushes, what they say
-
-	mu       sync.Mutex
+	told     chan string // of verified pushes, what they say
 	verifier *webhook.Verifier
-	refused  []string
+
+	mu      sync.Mutex
+	refused []string // guarded by mu
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -99,14 +99,15 @@ func TestPush(t *testing.T) {
 			addAgent(t, named, atMesh(agent), url)
 		}
 		rec := &receiver{told: make(chan string, 64)}
-		served := httptest.NewServer(rec)
-		t.Cleanup(served.Close)
-		address := served.URL + "/push"
+		served := httptest.NewUnstartedServer(rec)
+		address := "http://" + served.Listener.Addr().String() + "/push"
 		var err error
 		rec.verifier, err = webhook.New(webhook.Config{Issuer: strings.TrimSuffix(mesh.URL, "/"), Audience: address, Token: peer.PushToken})
 		if err != nil {
 			t.Fatal(err)
 		}
+		served.Start() // once the receiver has what it verifies with
+		t.Cleanup(served.Close)
 		key := keys[client]
 		group.Go(func() error {
 			documents, err := peers(t).RunClient(ctx, client.SDK, ClientOptions{URL: mesh.Agent(atMesh(agent)), Key: key, Binding: client.Binding, Push: address})
