@@ -58,7 +58,4 @@ type Store interface {
 	SubscriptionByID(ctx context.Context, id string) (*Subscription, error)
 	// Subscriptions gives everybody's by ID, behind after.
 	Subscriptions(ctx context.Context, after string, limit int) ([]*Subscription, error)
-	// MoveCursor notes that nothing up to seq is due any more. It never goes
-	// back. A subscription that has ended meanwhile is no error.
-	MoveCursor(ctx context.Context, id string, seq int64) error
 }

@@ -168,6 +168,7 @@ func (db *DB) claimed(ctx context.Context, op parley.Op, c *push.Claim, change s
 
 const free = `holder = '', held_until = 0`
 
+// moveCursor notes that nothing up to seq is due any more. It never goes back.
 func (t *tx) moveCursor(subscription string, seq int64) error {
 	_, err := t.run(`UPDATE push_subscriptions SET cursor_seq = ?1 WHERE id = ?2 AND cursor_seq < ?1`, seq, subscription)
 	return err

@@ -221,15 +221,6 @@ func (db *DB) subscriptions(ctx context.Context, where string, args ...any) ([]*
 	return query(ctx, db, func(row scanner) (*push.Subscription, error) { return db.scanSubscription(ctx, row) }, selectSubscriptions+where, args...)
 }
 
-// MoveCursor implements push.Store.
-func (db *DB) MoveCursor(ctx context.Context, id string, seq int64) error {
-	err := db.w.do(ctx, statements(func(tx *tx) error {
-		_, err := tx.run(`UPDATE push_subscriptions SET cursor_seq = ?1 WHERE id = ?2 AND cursor_seq < ?1`, seq, id)
-		return err
-	}))
-	return db.fault("store.move_cursor", parley.Subject(id), err)
-}
-
 // endSubscriptions takes away everything that a principal has subscribed to.
 func (t *tx) endSubscriptions(principal parley.PrincipalName) error {
 	_, err := t.run(`DELETE FROM push_relays WHERE principal = ?`, string(principal))

@@ -90,13 +90,10 @@ func testSubscriptions(t *testing.T, s Store) {
 	}
 
 	// The same config id again replaces where it goes, not how far it is.
-	must(t, s.MoveCursor(ctx, a.ID, 9))
-	must(t, s.MoveCursor(ctx, a.ID, 5))
-	must(t, s.MoveCursor(ctx, "nobody", 5))
 	again, relay := newSubscription("alice", task, "a")
 	again.URL, again.Token, again.Version, again.Cursor = "https://elsewhere.example.com", "", "0.3", 0
 	must(t, s.Subscribe(ctx, again, relay, push.Limits{PerTask: 2}))
-	if again.ID != a.ID || again.Cursor != 9 || !again.Created.Equal(a.Created) {
+	if again.ID != a.ID || again.Cursor != a.Cursor || !again.Created.Equal(a.Created) {
 		t.Errorf("replaced: %+v, want the id, place and time of the first", again)
 	}
 	got, err = s.Subscription(ctx, task, "a")
@@ -311,15 +308,18 @@ func testRelaysEnd(t *testing.T, s Store) {
 	subs := map[string]*push.Subscription{}
 	for i, id := range []string{"delivered", "due", "fresh"} {
 		task := taskOf(t, s, "alice", id)
-		subs[id] = subscribe(t, s, "alice", task, "x")
+		sub, relay := newSubscription("alice", task, "x")
+		if id != "due" {
+			sub.Cursor = 5
+		}
+		must(t, s.Subscribe(ctx, sub, relay, push.Limits{}))
+		subs[id] = sub
 		r, err := s.Relay(ctx, task)
 		must(t, err)
 		claimRelay(t, s, r, at(20))
 		r.SeenSeq, r.Ended, r.LookAt = 5, at(10*i), time.Time{}
 		must(t, s.SaveRelay(ctx, r))
 	}
-	must(t, s.MoveCursor(ctx, subs["delivered"].ID, 5))
-	must(t, s.MoveCursor(ctx, subs["fresh"].ID, 5))
 	if n, err := s.EndRelays(ctx, at(15)); err != nil || n != 1 {
 		t.Errorf("%d ended, %v, want the delivered one", n, err)
 	}

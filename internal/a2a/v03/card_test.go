@@ -275,7 +275,7 @@ func FuzzCard(f *testing.F) {
 	f.Add([]byte(`{"url":1,"preferredTransport":[],"additionalInterfaces":[1,{"transport":2}],"security":[1,{"a":1}],"securitySchemes":{"a":{"type":"oauth2","flows":[]}},"skills":[1,{"security":1}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if jsonwire.Valid(raw, jsonwire.Limits{}) != nil {
-			t.Skip()
+			return // refused before a card is looked for
 		}
 		read, err := v03.ReadCard(raw)
 		if err != nil {
