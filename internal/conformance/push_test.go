@@ -49,6 +49,12 @@ func newHook(t *testing.T) *hook {
 }
 
 func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || r.URL.Path != "/hook" {
+		// The port may have been an agent's that is gone, and of which a mesh still asks
+		// for tasks.
+		http.NotFound(w, r)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
