@@ -23,37 +23,41 @@ func answerPlace(principal parley.PrincipalName, key string) vault.Place {
 func (db *DB) ClaimAnswer(ctx context.Context, principal parley.PrincipalName, owner parley.OwnerName, key string, request [32]byte, now, until time.Time) (claimed bool, first [32]byte, answer []byte, err error) {
 	const op parley.Op = "store.claim_answer"
 	subject := parley.Subject(principal)
-	var sealed []byte
-	var sealedFor parley.OwnerName
-	err = db.w.do(ctx, statements(func(tx *tx) error {
+	type claim struct {
+		claimed bool
+		owner   parley.OwnerName
+		request [32]byte
+		sealed  []byte
+	}
+	known, err := outcome(ctx, db.w, func(tx *tx) (c claim, err error) {
 		if _, err := tx.run(`DELETE FROM answers WHERE until_at < ?`, micros(now)); err != nil {
-			return err
+			return c, err
 		}
 		if _, err := tx.run(`DELETE FROM answers WHERE principal = ? AND until_at <= coalesce((
 			SELECT until_at FROM answers WHERE principal = ? ORDER BY until_at DESC LIMIT 1 OFFSET ?), 0)`,
 			string(principal), string(principal), int64(answersMax)); err != nil {
-			return err
+			return c, err
 		}
 		n, err := tx.run(`INSERT INTO answers (principal, key, owner, request, until_at) VALUES (?,?,?,?,?)
 			ON CONFLICT (principal, key) DO NOTHING`, string(principal), key, string(owner), request[:], micros(until))
-		if claimed = n > 0; claimed || err != nil {
-			return err
+		if c.claimed = n > 0; c.claimed || err != nil {
+			return c, err
 		}
 		var row [3]driver.Value
 		if _, err := tx.first(row[:], `SELECT owner, request, answer FROM answers WHERE principal = ? AND key = ?`, string(principal), key); err != nil {
-			return err
+			return c, err
 		}
 		text, _ := row[0].(string)
 		hash, _ := row[1].([]byte)
-		sealed, _ = row[2].([]byte)
-		sealedFor = parley.OwnerName(text)
-		copy(first[:], hash)
-		return nil
-	}))
-	if err == nil && sealed != nil {
-		answer, err = db.vault.Open(ctx, sealedFor, answerPlace(principal, key), sealed)
+		c.owner = parley.OwnerName(text)
+		c.sealed, _ = row[2].([]byte)
+		copy(c.request[:], hash)
+		return c, nil
+	})
+	if known.sealed != nil {
+		answer, err = db.vault.Open(ctx, known.owner, answerPlace(principal, key), known.sealed)
 	}
-	return claimed, first, answer, db.fault(op, subject, err)
+	return known.claimed, known.request, answer, db.fault(op, subject, err)
 }
 
 // KeepAnswer keeps the answer to a claimed write, sealed, until that time.

@@ -280,7 +280,7 @@ func (db *DB) Relays(ctx context.Context, after string, limit int) ([]*push.Rela
 // false where another process was first, or the relay is gone.
 func (db *DB) ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (claimed bool, err error) {
 	task, at, busy := r.Task, r.LookAt, r.Busy
-	err = db.w.do(ctx, statements(func(tx *tx) error {
+	claimed, err = outcome(ctx, db.w, func(tx *tx) (bool, error) {
 		statement, values := `UPDATE push_relays SET look_at = ?, busy_until = ? WHERE agent = ? AND instance = ? AND task_id = ? AND look_at = ? AND busy_until IS NULL`,
 			append(append([]driver.Value{micros(until), micros(until)}, taskArgs(task)...), micros(at))
 		if !busy.IsZero() { // whoever had it has died
@@ -288,10 +288,9 @@ func (db *DB) ClaimRelay(ctx context.Context, r *push.Relay, until time.Time) (c
 			values = append(values, micros(busy))
 		}
 		n, err := tx.run(statement, values...)
-		claimed = n > 0
-		return err
-	}))
-	if err == nil && claimed {
+		return n > 0, err
+	})
+	if claimed {
 		r.LookAt, r.Busy = until, until
 	}
 	return claimed, db.fault("store.claim_relay", parley.Subject(task.ID), err)
@@ -309,12 +308,11 @@ func relayHash(r *push.Relay) driver.Value {
 // has to itself. saved is false where it has not any more.
 func (db *DB) SaveUpstream(ctx context.Context, r *push.Relay) (saved bool, err error) {
 	row := *r
-	err = db.w.do(ctx, statements(func(tx *tx) error {
+	saved, err = outcome(ctx, db.w, func(tx *tx) (bool, error) {
 		n, err := tx.run(`UPDATE push_relays SET token_hash = ?, upstream = ? WHERE agent = ? AND instance = ? AND task_id = ? AND busy_until = ?`,
 			append(append([]driver.Value{relayHash(&row), string(row.Upstream)}, taskArgs(row.Task)...), micros(row.Busy))...)
-		saved = n > 0
-		return err
-	}))
+		return n > 0, err
+	})
 	return saved, db.fault("store.save_upstream", parley.Subject(row.Task.ID), err)
 }
 
@@ -359,12 +357,11 @@ func (db *DB) NudgeRelay(ctx context.Context, task call.TaskKey, at time.Time) e
 // DropRelay takes a relay away that nobody subscribes to any more; dropped is
 // false where somebody does.
 func (db *DB) DropRelay(ctx context.Context, task call.TaskKey) (dropped bool, err error) {
-	err = db.w.do(ctx, statements(func(tx *tx) error {
+	dropped, err = outcome(ctx, db.w, func(tx *tx) (bool, error) {
 		n, err := tx.run(`DELETE FROM push_relays WHERE agent = ?1 AND instance = ?2 AND task_id = ?3 AND NOT EXISTS (
 			SELECT 1 FROM push_subscriptions WHERE agent = ?1 AND instance = ?2 AND task_id = ?3)`, taskArgs(task)...)
-		dropped = n > 0
-		return err
-	}))
+		return n > 0, err
+	})
 	return dropped, db.fault("store.drop_relay", parley.Subject(task.ID), err)
 }
 

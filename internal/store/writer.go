@@ -191,6 +191,20 @@ func (w *writer) do(ctx context.Context, k work) error {
 	}
 }
 
+// outcome writes and gives what f gave. Without certainty it gives nothing: where
+// ctx ends first, the writer may be at f still.
+func outcome[T any](ctx context.Context, w *writer, f func(tx *tx) (T, error)) (T, error) {
+	var given, none T
+	err := w.do(ctx, statements(func(tx *tx) (err error) {
+		given, err = f(tx)
+		return err
+	}))
+	if err != nil {
+		return none, err
+	}
+	return given, nil
+}
+
 // later hands over work that nobody waits for. It is always taken until the
 // mesh stops.
 func (w *writer) later(k work) error {

@@ -114,6 +114,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Subscriptions", testSubscriptions},
 		{"SubscriptionLimits", testSubscriptionLimits},
 		{"SubscriptionsGoWith", testSubscriptionsGoWith},
+		{"GivenUpWrites", testGivenUpWrites},
 		{"Relays", testRelays},
 		{"RelayClaimRace", testRelayClaimRace},
 		{"RelaysEnd", testRelaysEnd},
